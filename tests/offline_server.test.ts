@@ -1,0 +1,1072 @@
+// The stand-in for the Messages API: what it refuses, what it answers, and how it fails when told to. Everything goes
+// over real HTTP, through the SDK's client wherever the SDK can send it.
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { after, test } from "node:test";
+import Anthropic from "@anthropic-ai/sdk";
+import { z } from "zod";
+import { type Failure, type Model, type Reply, scripted, startServer } from "../offline/server.ts";
+
+const server = await startServer();
+after(() => server.close());
+
+const client = new Anthropic({ baseURL: server.url, apiKey: "test", maxRetries: 0 });
+
+const TOOLS: Anthropic.Tool[] = [{ name: "bash", input_schema: { type: "object" } }];
+const HELLO: Anthropic.MessageParam[] = [{ role: "user", content: "hello" }];
+const BASE = { model: "claude-sonnet-5-5", max_tokens: 1000, messages: HELLO };
+const SUMMARIZED = { type: "adaptive", display: "summarized" } as const;
+
+const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
+const call = (...commands: string[]): Reply => ({
+  content: commands.map((command) => ({ type: "tool_use", name: "bash", input: { command } })),
+});
+const use = (id: string) => ({ type: "tool_use", id, name: "bash", input: {} });
+const result = (id: string) => ({ type: "tool_result", tool_use_id: id, content: "done" });
+const user = (...content: unknown[]) => ({ role: "user", content });
+const assistant = (...content: unknown[]) => ({ role: "assistant", content });
+
+const ErrorBody = z.object({
+  type: z.literal("error"),
+  error: z.object({ type: z.string(), message: z.string() }),
+  request_id: z.string(),
+});
+
+/** Sends any body as it is, which the SDK would not. */
+async function post(body: unknown, headers: Record<string, string> = { "x-api-key": "test" }) {
+  const response = await fetch(`${server.url}/v1/messages`, {
+    method: "POST",
+    headers: { "anthropic-version": "2023-06-01", ...headers },
+    body: typeof body === "string" ? body : JSON.stringify(body),
+  });
+  const answer = await response.json();
+  return { status: response.status, error: response.ok ? undefined : ErrorBody.parse(answer) };
+}
+
+/** What the server emits of a stream, event by event. */
+async function eventsOf(params: object): Promise<Anthropic.RawMessageStreamEvent[]> {
+  const events: Anthropic.RawMessageStreamEvent[] = [];
+  for await (const event of await client.messages.create({ ...BASE, ...params, stream: true })) events.push(event);
+  return events;
+}
+
+function play(...replies: Reply[]): void {
+  server.model = scripted(...replies);
+}
+
+const lastEntry = () => {
+  const entry = server.journal.at(-1);
+  assert.ok(entry);
+  return entry;
+};
+
+const failsWith = (status: number, text: string) => (error: unknown) => {
+  assert.ok(error instanceof Anthropic.APIError, String(error));
+  assert.equal(error.status, status);
+  assert.ok(error.apiMessage?.includes(text), error.message);
+  return true;
+};
+
+// What is refused: sentence, request, the message it is refused with.
+
+const MISSING = (n: number, ids: string) =>
+  `messages.${n}: \`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${ids}. Each \`tool_use\` block must have a corresponding \`tool_result\` block in the next message.`;
+const UNEXPECTED = (at: string, id: string) =>
+  `${at}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${id}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`;
+const NON_EMPTY = "messages: text content blocks must be non-empty";
+const rounds = (...messages: unknown[]) => ({ ...BASE, tools: TOOLS, messages: [...HELLO, ...messages] });
+const tool = (fields: object) => ({ ...BASE, tools: [{ ...TOOLS[0], ...fields }] });
+const text = (fields: object) => ({ ...BASE, messages: [user({ type: "text", text: "hi", ...fields })] });
+const marked = (n: number) =>
+  Array.from({ length: n }, () => ({ type: "text", text: "x", cache_control: { type: "ephemeral" } }));
+
+const REFUSED: [string, unknown, string][] = [
+  ["a request without a model", { ...BASE, model: undefined }, "model: Field required"],
+  ["a request without max_tokens", { ...BASE, max_tokens: undefined }, "max_tokens: Field required"],
+  ["max_tokens of zero", { ...BASE, max_tokens: 0 }, "max_tokens: Input should be greater than or equal to 1"],
+  ["a fraction as max_tokens", { ...BASE, max_tokens: 1.5 }, "max_tokens: Input should be a valid integer"],
+  [
+    "more max_tokens than the models can write",
+    { ...BASE, max_tokens: 200_000 },
+    "max_tokens: 200000 > 128000, which is the maximum allowed number of output tokens for claude-sonnet-5-5",
+  ],
+  ["a request without messages", { ...BASE, messages: undefined }, "messages: Field required"],
+  ["an empty list of messages", { ...BASE, messages: [] }, "messages: at least one message is required"],
+  [
+    "more than 100,000 messages",
+    { ...BASE, messages: Array(100_001).fill(HELLO[0]) },
+    "messages: List should have at most 100000 items after validation",
+  ],
+  ["an unknown top-level field", { ...BASE, foo: 1 }, "foo: Extra inputs are not permitted"],
+  ["an unknown field of a message", { ...BASE, messages: [{ ...HELLO[0], id: 1 }] }, "messages.0.id: Extra inputs"],
+  ["an unknown field of a block", text({ foo: 1 }), "messages.0.content.0.text.foo: Extra inputs are not permitted"],
+  ["a message without content", { ...BASE, messages: [{ role: "user" }] }, "messages.0.content: Field required"],
+  ["a text block without text", text({ text: undefined }), "messages.0.content.0.text.text: Field required"],
+  [
+    "an unknown kind of block",
+    { ...BASE, messages: [user({ type: "sound" })] },
+    "messages.0.content.0: Input tag 'sound' found using 'type' does not match any of the expected tags: 'text',",
+  ],
+  [
+    "cache_control on a thinking block",
+    rounds(assistant({ type: "thinking", thinking: "", signature: "x", cache_control: { type: "ephemeral" } })),
+    "messages.1.content.0.thinking.cache_control: Extra inputs are not permitted",
+  ],
+  ["an unknown field of a tool", tool({ foo: 1 }), "tools.0.custom.foo: Extra inputs are not permitted"],
+  [
+    "a tool name with a dot",
+    tool({ name: "a.b" }),
+    "tools.0.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
+  ],
+  [
+    "a schema that is no object",
+    tool({ input_schema: { type: "string" } }),
+    "input_schema.type: Input should be 'object'",
+  ],
+  ["two tools of one name", { ...BASE, tools: [...TOOLS, ...TOOLS] }, "tools: Tool names must be unique."],
+  [
+    "an unknown role",
+    { ...BASE, messages: [{ role: "tool", content: "x" }] },
+    "messages.0.role: Input should be 'user', 'assistant'",
+  ],
+  [
+    "a first message that is not the user's",
+    { ...BASE, messages: [assistant({ type: "text", text: "x" }), ...HELLO] },
+    'messages: first message must use the "user" role',
+  ],
+  ["temperature", { ...BASE, temperature: 1 }, "`temperature` is deprecated for this model."],
+  ["top_p", { ...BASE, top_p: 1 }, "`top_p` is deprecated for this model."],
+  ["top_k", { ...BASE, top_k: 1 }, "`top_k` is deprecated for this model."],
+  ["thinking switched off", { ...BASE, thinking: { type: "disabled" } }, '"thinking.type.disabled" is not supported'],
+  [
+    "a thinking budget",
+    { ...BASE, thinking: { type: "enabled", budget_tokens: 2000 } },
+    '"thinking.type.enabled" is not supported',
+  ],
+  ["tool_choice any", { ...BASE, tools: TOOLS, tool_choice: { type: "any" } }, "when tool_choice forces tool use."],
+  [
+    "tool_choice of one tool",
+    { ...BASE, tools: TOOLS, tool_choice: { type: "tool", name: "bash" } },
+    "when tool_choice forces tool use.",
+  ],
+  [
+    "a conversation that ends with the assistant",
+    rounds({ role: "assistant", content: "Well," }),
+    "This model does not support assistant message prefill. The conversation must end with a user message.",
+  ],
+  ["an empty text block", text({ text: "" }), NON_EMPTY],
+  ["a text block of white space", text({ text: " \n" }), NON_EMPTY],
+  ["a string of white space", { ...BASE, messages: [{ role: "user", content: " " }] }, NON_EMPTY],
+  ["an empty block of the system prompt", { ...BASE, system: [{ type: "text", text: "" }] }, "system: text content"],
+  [
+    "a message without blocks",
+    rounds(assistant(), user({ type: "text", text: "x" })),
+    "messages.1: all messages must have non-empty content except for the optional final assistant message",
+  ],
+  [
+    "a message of an empty string",
+    { ...BASE, messages: [{ role: "user", content: "" }] },
+    "messages.0: all messages must have non-empty content",
+  ],
+  ["a call without a result", rounds(assistant(use("a")), ...HELLO), MISSING(1, "a")],
+  ["a call at the end", rounds(assistant(use("a"))), MISSING(1, "a")],
+  [
+    "calls of which only one has its result",
+    rounds(assistant(use("a"), use("b"), use("c")), user(result("b"))),
+    MISSING(1, "a, c"),
+  ],
+  [
+    "text before the results",
+    rounds(assistant(use("a")), user({ type: "text", text: "so:" }, result("a"))),
+    MISSING(1, "a"),
+  ],
+  [
+    "text between the results",
+    rounds(assistant(use("a"), use("b")), user(result("a"), { type: "text", text: "and" }, result("b"))),
+    MISSING(1, "b"),
+  ],
+  [
+    "a result that comes a message late",
+    rounds(assistant(use("a")), ...HELLO, assistant({ type: "text", text: "?" }), user(result("a"))),
+    MISSING(1, "a"),
+  ],
+  ["a result without a call", rounds(user(result("a"))), UNEXPECTED("messages.1.content.0", "a")],
+  [
+    "a result in the first message",
+    { ...BASE, tools: TOOLS, messages: [user(result("a"))] },
+    UNEXPECTED("messages.0.content.0", "a"),
+  ],
+  [
+    "a result too many",
+    rounds(assistant(use("a")), user(result("a"), result("b"))),
+    UNEXPECTED("messages.2.content.1", "b"),
+  ],
+  [
+    "two results for one call",
+    rounds(assistant(use("a")), user(result("a"), result("a"))),
+    "each tool_use must have a single result. Found multiple `tool_result` blocks with id: a",
+  ],
+  ["two calls of one id", rounds(assistant(use("a"), use("a")), user(result("a"))), "`tool_use` ids must be unique"],
+  [
+    "an id used again in a later round",
+    rounds(assistant(use("a")), user(result("a")), assistant(use("a")), user(result("a"))),
+    "messages.3.content.0: `tool_use` ids must be unique",
+  ],
+  [
+    "calls and results without tools",
+    { ...rounds(assistant(use("a")), user(result("a"))), tools: undefined },
+    "Requests which include `tool_use` or `tool_result` blocks must define tools.",
+  ],
+  [
+    "a call whose input is a list",
+    rounds(assistant({ ...use("a"), input: [] }), user(result("a"))),
+    "messages.1.content.0.tool_use.input: Input should be a valid dictionary",
+  ],
+  [
+    "a call whose input is a string",
+    rounds(assistant({ ...use("a"), input: "{}" }), user(result("a"))),
+    "messages.1.content.0.tool_use.input: Input should be a valid dictionary",
+  ],
+  [
+    "an id with a space",
+    rounds(assistant(use("a b")), user(result("a b"))),
+    "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
+  ],
+  [
+    "a call in a user message",
+    { ...BASE, tools: TOOLS, messages: [user(use("a"))] },
+    "`tool_use` blocks can only be in `assistant` messages",
+  ],
+  [
+    "thinking in a user message",
+    { ...BASE, messages: [user({ type: "thinking", thinking: "", signature: "x" })] },
+    "`thinking` blocks can only be in `assistant` messages",
+  ],
+  [
+    "a result in an assistant message",
+    rounds(assistant(result("a")), ...HELLO),
+    "`tool_result` blocks can only be in `user` messages",
+  ],
+  [
+    "five cache breakpoints",
+    { ...BASE, messages: [user(...marked(5))] },
+    "A maximum of 4 blocks with cache_control may be provided. Found 5.",
+  ],
+  [
+    "four cache breakpoints and the one at the top level",
+    { ...BASE, cache_control: { type: "ephemeral" }, system: marked(2), messages: [user(...marked(2))] },
+    "A maximum of 4 blocks with cache_control may be provided. Found 5.",
+  ],
+  ["a body that is no JSON", "{", "The request body is not valid JSON"],
+  ["an escape that JSON does not know", '{"x":"\\x"}', "The request body is not valid JSON"],
+  [
+    "a lone surrogate",
+    '{"x":"\\ud83d"}',
+    "The request body is not valid JSON: no low surrogate in string: line 1 column 7 (char 6)",
+  ],
+];
+
+for (const [name, body, message] of REFUSED)
+  test(`refuses ${name}`, async () => {
+    const { status, error } = await post(body);
+    assert.equal(status, 400);
+    assert.equal(error?.error.type, "invalid_request_error");
+    assert.ok(error.error.message.includes(message), error.error.message);
+    assert.match(error.request_id, /^req_/);
+    assert.equal(lastEntry().status, 400);
+    assert.equal(lastEntry().error, error.error.message);
+  });
+
+const ACCEPTED: [string, unknown][] = [
+  ["a whole surrogate pair", '{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"\\ud83d\\ude00"}]}'],
+  ["the source text of a lone surrogate", { ...BASE, messages: [{ role: "user", content: "const x = '\\ud83d'" }] }],
+  ["two messages of one role in a row", { ...BASE, messages: [...HELLO, ...HELLO] }],
+  [
+    "results spread over two messages in a row",
+    rounds(assistant(use("a"), use("b")), user(result("a")), user(result("b"))),
+  ],
+  ["text after the results", rounds(assistant(use("a")), user(result("a"), { type: "text", text: "go on" }))],
+  ["results in another order than the calls", rounds(assistant(use("a"), use("b")), user(result("b"), result("a")))],
+  ["a result without content", rounds(assistant(use("a")), user({ type: "tool_result", tool_use_id: "a" }))],
+  ["adaptive thinking", { ...BASE, thinking: SUMMARIZED }],
+  ["thinking between tools", { ...BASE, thinking: { type: "between_tools" } }],
+  ["tool_choice auto and none", { ...BASE, tools: TOOLS, tool_choice: { type: "none" } }],
+  ["stop sequences and metadata", { ...BASE, stop_sequences: ["x"], metadata: { user_id: "1" } }],
+  ["four cache breakpoints", { ...BASE, messages: [user(...marked(4))] }],
+  ["an image", { ...BASE, messages: [user({ type: "image", source: { type: "url", url: "https://example.com/a" } })] }],
+];
+
+for (const [name, body] of ACCEPTED)
+  test(`accepts ${name}`, async () => {
+    play(say("yes"));
+    const { status, error } = await post(body);
+    assert.equal(status, 200, error?.error.message);
+  });
+
+test("no credential is a 401, and a bearer token is one", async () => {
+  const refused = await post(BASE, {});
+  assert.equal(refused.status, 401);
+  assert.deepEqual(refused.error?.error, { type: "authentication_error", message: "x-api-key header is required" });
+  play(say("yes"));
+  assert.equal((await post(BASE, { authorization: "Bearer abc" })).status, 200);
+});
+
+test("a request without the anthropic-version header is refused", async () => {
+  const { status, error } = await post(BASE, { "x-api-key": "test", "anthropic-version": "" });
+  assert.equal(status, 400);
+  assert.equal(error?.error.message, "anthropic-version: header is required");
+});
+
+test("any other path is a 404 that the journal does not keep", async () => {
+  const kept = server.journal.length;
+  const response = await fetch(`${server.url}/v1/complete`, { method: "POST" });
+  assert.equal(response.status, 404);
+  assert.equal(ErrorBody.parse(await response.json()).error.type, "not_found_error");
+  assert.equal(server.journal.length, kept);
+});
+
+test("an error carries its request-id as a header too", async () => {
+  await assert.rejects(client.messages.create({ ...BASE, messages: [] }), (error) => {
+    assert.ok(error instanceof Anthropic.BadRequestError);
+    assert.match(error.requestID ?? "", /^req_/);
+    return true;
+  });
+});
+
+// The context limit.
+
+test("a prompt above the context limit is too long, one at the limit is not", async (t) => {
+  t.after(() => {
+    server.contextLimit = 200_000;
+  });
+  play(say("fits"), say("fits"));
+  await client.messages.create(BASE);
+  const size = lastEntry().promptTokens;
+  server.contextLimit = size;
+  await client.messages.create(BASE);
+  server.contextLimit = size - 1;
+  await assert.rejects(
+    client.messages.create(BASE),
+    failsWith(400, `prompt is too long: ${size} tokens > ${size - 1} maximum`),
+  );
+});
+
+test("max_tokens beyond the limit is accepted, except for the oldest models", async (t) => {
+  t.after(() => {
+    server.contextLimit = 200_000;
+  });
+  server.contextLimit = 500;
+  play(say("fits"));
+  await client.messages.create(BASE);
+  const size = lastEntry().promptTokens;
+  await assert.rejects(
+    client.messages.create({ ...BASE, model: "claude-3-haiku-20240307" }),
+    failsWith(400, `input length and \`max_tokens\` exceed context limit: ${size} + 1000 > 500, decrease input length`),
+  );
+});
+
+test("a reply that fills the window stops with model_context_window_exceeded", async (t) => {
+  t.after(() => {
+    server.contextLimit = 200_000;
+  });
+  play(say("fits"), say("x".repeat(3000)));
+  await client.messages.create(BASE);
+  server.contextLimit = lastEntry().promptTokens + 100;
+  const message = await client.messages.create(BASE);
+  assert.equal(message.stop_reason, "model_context_window_exceeded");
+  assert.equal(message.usage.output_tokens, 100);
+});
+
+// Replies.
+
+test("a reply begins with thinking, which is empty unless asked for", async () => {
+  play(say("hi"), say("hi"), say("hi"));
+  for (const thinking of [undefined, { type: "adaptive", display: "omitted" } as const]) {
+    const message = await client.messages.create({ ...BASE, thinking });
+    const [first, second] = message.content;
+    assert.ok(first?.type === "thinking" && second?.type === "text");
+    assert.equal(first.thinking, "");
+    assert.ok(first.signature.length > 40);
+  }
+  const [first] = (await client.messages.create({ ...BASE, thinking: SUMMARIZED })).content;
+  assert.equal(first?.type === "thinking" && first.thinking, "Looking at what is needed next.");
+});
+
+test("thinking of the model's own stays as it is", async () => {
+  play({
+    content: [{ type: "redacted_thinking" }, { type: "thinking", thinking: "hm" }, { type: "text", text: "hi" }],
+  });
+  const { content } = await client.messages.create({ ...BASE, thinking: SUMMARIZED });
+  assert.deepEqual(
+    content.map((block) => block.type),
+    ["redacted_thinking", "thinking", "text"],
+  );
+  assert.equal(content[1]?.type === "thinking" && content[1].thinking, "hm");
+});
+
+test("the stop reason follows from the blocks unless the reply names one", async () => {
+  play(say("hi"), call("ls"), { ...call("ls"), stop_reason: "end_turn" });
+  for (const expected of ["end_turn", "tool_use", "end_turn"])
+    assert.equal((await client.messages.create({ ...BASE, tools: TOOLS })).stop_reason, expected);
+});
+
+test("no two ids of calls and messages are alike", async () => {
+  const ids: string[] = [];
+  play(call("a", "b"), call("a", "b"));
+  for (let i = 0; i < 2; i++) {
+    const message = await client.messages.create({ ...BASE, tools: TOOLS });
+    ids.push(message.id, ...message.content.flatMap((block) => (block.type === "tool_use" ? [block.id] : [])));
+  }
+  assert.equal(ids.length, 6);
+  assert.equal(new Set(ids).size, 6);
+  assert.match(ids[1] ?? "", /^toolu_.{24}$/);
+});
+
+test("an id that the reply names is kept, and input may be what the schema forbids", async () => {
+  play({ content: [{ type: "tool_use", name: "bash", input: ["ls"], id: "call_1" }] });
+  const { content } = await client.messages.stream({ ...BASE, tools: TOOLS }).finalMessage();
+  const block = content.at(-1);
+  assert.ok(block?.type === "tool_use");
+  assert.equal(block.id, "call_1");
+  assert.deepEqual(block.input, ["ls"]);
+});
+
+test("a stream carries the same message as a plain answer", async () => {
+  const reply: Reply = {
+    content: [
+      { type: "thinking", thinking: "First I look around, then I decide what to do." },
+      { type: "text", text: `faces ${"😀".repeat(50)} and more\ntext than fits in one event` },
+      { type: "tool_use", name: "bash", input: { command: "ls -la /tmp", nested: { list: [1, "😀", null] } } },
+      { type: "redacted_thinking" },
+    ],
+  };
+  play(reply, reply);
+  const params = { ...BASE, tools: TOOLS, thinking: SUMMARIZED };
+  const plain = await client.messages.create(params);
+  const streamed = await client.messages.stream(params).finalMessage();
+  const anonymous = (message: Anthropic.Message) =>
+    JSON.parse(JSON.stringify(message.content).replace(/"(id|signature|data)":"[^"]*"/g, '"$1":""'));
+  assert.deepEqual(anonymous(streamed), anonymous(plain));
+  assert.deepEqual(streamed.usage, plain.usage);
+  assert.equal(streamed.stop_reason, "tool_use");
+  assert.deepEqual(JSON.parse(JSON.stringify(streamed.content)), lastEntry().reply);
+});
+
+test("text, thinking and input come in pieces that never split a character", async () => {
+  play({
+    content: [
+      { type: "thinking", thinking: "😀".repeat(60) },
+      { type: "text", text: `x${"😀".repeat(60)}` },
+      { type: "tool_use", name: "bash", input: { command: "😀".repeat(60) } },
+    ],
+  });
+  const deltas = (await eventsOf({ tools: TOOLS, thinking: SUMMARIZED })).flatMap((event) =>
+    event.type === "content_block_delta" ? [event.delta] : [],
+  );
+  for (const kind of ["thinking_delta", "text_delta", "input_json_delta"])
+    assert.ok(deltas.filter((delta) => delta.type === kind).length > 2, kind);
+  for (const delta of deltas)
+    assert.ok(Object.values(delta).every((value) => typeof value === "string" && value.isWellFormed()));
+  assert.equal(deltas.filter((delta) => delta.type === "signature_delta").length, 1);
+});
+
+test("the events of a stream come in the order of the API", async () => {
+  play(say("hi"));
+  const response = await client.messages.create({ ...BASE, stream: true }).asResponse();
+  assert.match(response.headers.get("content-type") ?? "", /^text\/event-stream/);
+  assert.match(response.headers.get("request-id") ?? "", /^req_/);
+  const names = [...(await response.text()).matchAll(/^event: (.*)$/gm)].map((match) => match[1]);
+  const block = (deltas: number) => [
+    "content_block_start",
+    ...Array(deltas).fill("content_block_delta"),
+    "content_block_stop",
+  ];
+  assert.deepEqual(names, ["message_start", "ping", ...block(1), ...block(1), "message_delta", "message_stop"]);
+});
+
+test("output longer than max_tokens is cut, and a call then arrives incomplete", async () => {
+  play(call("x".repeat(600)));
+  const events = await eventsOf({ tools: TOOLS, max_tokens: 100 });
+  const json = events.flatMap((event) =>
+    event.type === "content_block_delta" && event.delta.type === "input_json_delta" ? [event.delta.partial_json] : [],
+  );
+  assert.throws(() => JSON.parse(json.join("")));
+  const end = events.find((event) => event.type === "message_delta");
+  assert.equal(end?.delta.stop_reason, "max_tokens");
+  assert.equal(end?.usage.output_tokens, 100);
+});
+
+test("a cut never splits a character", async () => {
+  play({ content: [{ type: "redacted_thinking" }, { type: "text", text: "😀".repeat(50) }] });
+  const message = await client.messages.create({ ...BASE, max_tokens: 3 });
+  assert.equal(textOf(message), "😀".repeat(4));
+});
+
+test("a model that throws is a 500 with its message, and so is a script that has run out", async () => {
+  server.model = () => {
+    throw new Error("the model is confused");
+  };
+  await assert.rejects(client.messages.create(BASE), failsWith(500, "the model is confused"));
+  play(say("only this"));
+  await client.messages.create(BASE);
+  await assert.rejects(client.messages.create(BASE), failsWith(500, "the script has run out: request 2"));
+});
+
+test("the journal keeps request, answer and usage", async () => {
+  play(say("hi"));
+  const message = await client.messages.create(BASE);
+  const entry = lastEntry();
+  assert.deepEqual(entry.request, BASE);
+  assert.equal(entry.status, 200);
+  assert.equal(entry.error, undefined);
+  assert.deepEqual(entry.reply, message.content);
+  assert.deepEqual(entry.usage, message.usage);
+  assert.equal(entry.stop_reason, "end_turn");
+});
+
+// Thinking is bound to what came before it.
+
+const BOUND =
+  'Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".';
+
+const talk: Model = (request) => (request.messages.length < 8 ? call("ls") : say("done"));
+
+/** Five rounds with thinking in front of every call, ending with a result. */
+async function conversation(params: Partial<Anthropic.MessageCreateParams> = {}) {
+  server.model = talk;
+  const request = { ...BASE, tools: TOOLS, thinking: SUMMARIZED, ...params };
+  const messages: Anthropic.MessageParam[] = [...HELLO];
+  for (let round = 0; round < 3; round++) {
+    const { content } = await client.messages.stream({ ...request, messages, stream: true }).finalMessage();
+    messages.push({ role: "assistant", content });
+    const results = content.flatMap((block) =>
+      block.type === "tool_use" ? [{ type: "tool_result" as const, tool_use_id: block.id, content: "a b c" }] : [],
+    );
+    messages.push({ role: "user", content: results });
+  }
+  return { ...request, messages, stream: false as const };
+}
+
+type Conversation = Awaited<ReturnType<typeof conversation>>;
+
+/** The request with its messages passed through `change`, which gets a copy to do what it likes with. */
+function changed(request: Conversation, change: (messages: Anthropic.MessageParam[]) => void): Conversation {
+  const copy = structuredClone(request);
+  change(copy.messages);
+  return copy;
+}
+
+const blocks = (messages: Anthropic.MessageParam[], i: number): Anthropic.ContentBlockParam[] => {
+  const content = messages[i]?.content;
+  assert.ok(Array.isArray(content));
+  return content;
+};
+
+const VALID: [string, (messages: Anthropic.MessageParam[]) => void][] = [
+  ["nothing changed", () => {}],
+  ["the oldest thinking removed", (messages) => blocks(messages, 1).shift()],
+  [
+    "the two oldest thinking blocks removed",
+    (messages) => {
+      blocks(messages, 1).shift();
+      blocks(messages, 3).shift();
+    },
+  ],
+  [
+    "all thinking removed",
+    (messages) => {
+      for (const i of [1, 3, 5]) blocks(messages, i).shift();
+    },
+  ],
+  ["a message appended", (messages) => messages.push({ role: "user", content: "<reminder/>" })],
+  ["text appended to the last message", (messages) => blocks(messages, 6).push({ type: "text", text: "<reminder/>" })],
+  [
+    "the first string as a list of one block with cache_control",
+    (messages) => {
+      messages[0] = {
+        role: "user",
+        content: [{ type: "text", text: "hello", cache_control: { type: "ephemeral" } }],
+      };
+    },
+  ],
+  [
+    "a result's string as a list of one block with cache_control",
+    (messages) => {
+      const text = { type: "text", text: "a b c", cache_control: { type: "ephemeral" } } as const;
+      blocks(messages, 2)[0] = { type: "tool_result", tool_use_id: idOfCall(messages, 1), content: [text] };
+    },
+  ],
+  [
+    "an assistant message split in two",
+    (messages) => {
+      const [thinking, ...calls] = blocks(messages, 3);
+      assert.ok(thinking);
+      messages.splice(3, 1, { role: "assistant", content: [thinking] }, { role: "assistant", content: calls });
+    },
+  ],
+  [
+    "calls without the caller field, their keys in another order",
+    (messages) => {
+      for (const i of [1, 3, 5])
+        messages[i] = {
+          role: "assistant",
+          content: blocks(messages, i).map((block) =>
+            block.type === "tool_use"
+              ? { input: block.input, name: block.name, id: block.id, type: block.type }
+              : block,
+          ),
+        };
+    },
+  ],
+  [
+    "all thinking removed and the history rewritten",
+    (messages) => {
+      for (const i of [1, 3, 5]) blocks(messages, i).shift();
+      blocks(messages, 2)[0] = { ...result(idOfCall(messages, 1)), type: "tool_result", content: "(cleared)" };
+    },
+  ],
+];
+
+function idOfCall(messages: Anthropic.MessageParam[], i: number): string {
+  const block = blocks(messages, i).find((each) => each.type === "tool_use");
+  assert.ok(block?.type === "tool_use");
+  return block.id;
+}
+
+for (const [name, change] of VALID)
+  test(`thinking stays valid with ${name}`, async () => {
+    await client.messages.create(changed(await conversation(), change));
+  });
+
+const INVALID: [string, (messages: Anthropic.MessageParam[]) => void, string][] = [
+  [
+    "an earlier message changed",
+    (messages) => messages.splice(0, 1, { role: "user", content: "hullo" }),
+    "messages.1.content.0",
+  ],
+  [
+    "an old result cleared",
+    (messages) => {
+      blocks(messages, 2)[0] = { type: "tool_result", tool_use_id: idOfCall(messages, 1), content: "(cleared)" };
+    },
+    "messages.3.content.0",
+  ],
+  [
+    "a call's input changed",
+    (messages) => {
+      blocks(messages, 1)[1] = { type: "tool_use", id: idOfCall(messages, 1), name: "bash", input: {} };
+    },
+    "messages.3.content.0",
+  ],
+  ["a round removed", (messages) => messages.splice(1, 2), "messages.1.content.0"],
+  ["thinking removed from the middle", (messages) => blocks(messages, 3).shift(), "messages.5.content.0"],
+  [
+    "two thinking blocks exchanged",
+    (messages) => {
+      const [one, two] = [blocks(messages, 1).shift(), blocks(messages, 3).shift()];
+      assert.ok(one && two);
+      blocks(messages, 1).unshift(two);
+      blocks(messages, 3).unshift(one);
+    },
+    "messages.1.content.0",
+  ],
+  [
+    "the text of a thinking block changed",
+    (messages) => {
+      const block = blocks(messages, 5)[0];
+      assert.ok(block?.type === "thinking");
+      block.thinking += ".";
+    },
+    "messages.5.content.0",
+  ],
+  [
+    "a signature made up",
+    (messages) => {
+      const block = blocks(messages, 1)[0];
+      assert.ok(block?.type === "thinking");
+      block.signature = "abc.def";
+    },
+    "messages.1.content.0",
+  ],
+  [
+    "thinking moved behind the call",
+    (messages) => {
+      blocks(messages, 5).reverse();
+    },
+    "messages.5.content.1",
+  ],
+];
+
+for (const [name, change, at] of INVALID)
+  test(`thinking is refused with ${name}`, async () => {
+    await assert.rejects(
+      client.messages.create(changed(await conversation(), change)),
+      failsWith(400, `${at}: ${BOUND}`),
+    );
+  });
+
+test("thinking is refused when system or tools change, not when only cache_control does", async () => {
+  const request = await conversation({ system: "You are careful." });
+  await client.messages.create({
+    ...request,
+    system: [{ type: "text", text: "You are careful.", cache_control: { type: "ephemeral" } }],
+    cache_control: { type: "ephemeral" },
+  });
+  await assert.rejects(client.messages.create({ ...request, system: "You are quick." }), failsWith(400, BOUND));
+  await assert.rejects(client.messages.create({ ...request, system: undefined }), failsWith(400, BOUND));
+  const tools = [...TOOLS, { name: "more", input_schema: { type: "object" as const } }];
+  await assert.rejects(client.messages.create({ ...request, tools }), failsWith(400, BOUND));
+});
+
+test("thinking from before a rewrite is refused behind it, thinking from after it is valid", async () => {
+  const request = await conversation();
+  const rewritten = changed(request, (messages) => {
+    for (const i of [1, 3, 5]) blocks(messages, i).shift();
+    messages[0] = { role: "user", content: "summary" };
+  });
+  const { content } = await client.messages.create(rewritten);
+  rewritten.messages.push({ role: "assistant", content });
+  rewritten.messages.push({
+    role: "user",
+    content: [{ type: "tool_result", tool_use_id: idOfCall(rewritten.messages, 7) }],
+  });
+  await client.messages.create(rewritten);
+  const [old] = blocks(request.messages, 1);
+  assert.ok(old);
+  blocks(rewritten.messages, 1).unshift(old);
+  await assert.rejects(client.messages.create(rewritten), failsWith(400, BOUND));
+});
+
+test("redacted thinking is bound in the same way", async () => {
+  play({ content: [{ type: "redacted_thinking" }, { type: "text", text: "hi" }] }, say("again"));
+  const { content } = await client.messages.create(BASE);
+  const messages: Anthropic.MessageParam[] = [...HELLO, { role: "assistant", content }, { role: "user", content: "?" }];
+  await client.messages.create({ ...BASE, messages });
+  messages[0] = { role: "user", content: "hullo" };
+  await assert.rejects(client.messages.create({ ...BASE, messages }), failsWith(400, `messages.1.content.0: ${BOUND}`));
+});
+
+test("thinking between the blocks of one reply is bound to those before it", async () => {
+  const [head, notes] = [
+    { type: "text", text: "one" },
+    { type: "thinking", thinking: "so" },
+  ] as const;
+  play({ content: [head, notes, { type: "text", text: "two" }] }, say("fine"));
+  const { content } = await client.messages.create(BASE);
+  const next = (reply: Anthropic.ContentBlockParam[]): Anthropic.MessageParam[] => [
+    ...HELLO,
+    { role: "assistant", content: reply },
+    { role: "user", content: "?" },
+  ];
+  await client.messages.create({ ...BASE, messages: next(content) });
+  const forged = content.map((block) => (block.type === "text" ? { ...block, text: `${block.text}!` } : block));
+  await assert.rejects(
+    client.messages.create({ ...BASE, messages: next(forged) }),
+    failsWith(400, `messages.1.content.2: ${BOUND}`),
+  );
+});
+
+test("another server does not accept this server's thinking", async () => {
+  const request = await conversation();
+  const other = await startServer({ model: talk });
+  const otherClient = new Anthropic({ baseURL: other.url, apiKey: "test", maxRetries: 0 });
+  await assert.rejects(otherClient.messages.create(request), failsWith(400, BOUND)).finally(other.close);
+});
+
+// Usage and the prompt cache.
+
+const EPHEMERAL = { type: "ephemeral" } as const;
+const sizes = ({ usage }: Anthropic.Message) => {
+  const { input_tokens: input, cache_read_input_tokens: read, cache_creation_input_tokens: created } = usage;
+  assert.ok(read !== null && created !== null);
+  assert.equal(input + read + created, lastEntry().promptTokens);
+  return { input, read, created };
+};
+const answerTo = async (params: object) => sizes(await client.messages.create({ ...BASE, ...params, stream: false }));
+const long = (letter: string): Anthropic.MessageParam => ({ role: "user", content: letter.repeat(3000) });
+/** So many blocks behind the first message. */
+const tail = (count: number): Anthropic.MessageParam => ({
+  role: "user",
+  content: Array.from({ length: count }, (_, i) => ({ type: "text", text: `block ${i}` })),
+});
+
+function silence(): void {
+  server.model = () => say("ok");
+}
+
+test("three characters are a token", async () => {
+  silence();
+  const short = await answerTo({ messages: [{ role: "user", content: "x".repeat(300) }] });
+  const longer = await answerTo({ messages: [{ role: "user", content: "x".repeat(600) }] });
+  assert.equal(longer.input - short.input, 100);
+  play({
+    content: [
+      { type: "thinking", thinking: "" },
+      { type: "text", text: "x".repeat(31) },
+    ],
+  });
+  assert.equal((await client.messages.create(BASE)).usage.output_tokens, 11);
+});
+
+test("system and tools count as part of the prompt", async () => {
+  silence();
+  const plain = await answerTo({});
+  assert.ok((await answerTo({ system: "x".repeat(300) })).input >= plain.input + 100);
+  assert.ok((await answerTo({ tools: [{ ...TOOLS[0], description: "x".repeat(300) }] })).input >= plain.input + 100);
+});
+
+test("without a breakpoint nothing is cached", async () => {
+  silence();
+  const messages = [long("n")];
+  await answerTo({ messages });
+  const second = await answerTo({ messages });
+  assert.equal(second.read + second.created, 0);
+});
+
+test("the top-level breakpoint writes the whole prompt, and the next request reads it", async () => {
+  silence();
+  const first = await answerTo({ messages: [long("a")], cache_control: EPHEMERAL });
+  assert.deepEqual(first, { input: 0, read: 0, created: lastEntry().promptTokens });
+  const second = await answerTo({ messages: [long("a"), long("b")], cache_control: EPHEMERAL });
+  assert.equal(second.read, first.created);
+  assert.equal(second.input, 0);
+  const again = await answerTo({ messages: [long("a"), long("b")], cache_control: EPHEMERAL });
+  assert.deepEqual(again, { input: 0, read: lastEntry().promptTokens, created: 0 });
+});
+
+test("a prefix below 512 tokens is not cached", async () => {
+  silence();
+  const messages = [{ role: "user", content: "s".repeat(1400) }];
+  for (let i = 0; i < 2; i++) {
+    const { read, created } = await answerTo({ messages, cache_control: EPHEMERAL });
+    assert.deepEqual({ read, created }, { read: 0, created: 0 });
+  }
+});
+
+test("an entry is found 20 blocks before a breakpoint and not 21", async () => {
+  silence();
+  const { created } = await answerTo({ messages: [long("c")], cache_control: EPHEMERAL });
+  assert.equal((await answerTo({ messages: [long("c"), tail(21)], cache_control: EPHEMERAL })).read, 0);
+  assert.equal((await answerTo({ messages: [long("c"), tail(20)], cache_control: EPHEMERAL })).read, created);
+});
+
+test("a change in the prefix misses, be it in tools, system, messages or the model", async () => {
+  silence();
+  const base = { tools: TOOLS, system: "be brief", messages: [long("d")], cache_control: EPHEMERAL };
+  await answerTo(base);
+  assert.ok((await answerTo(base)).read > 0);
+  for (const change of [
+    { tools: [{ ...TOOLS[0], description: "new" }] },
+    { system: "be long" },
+    { messages: [long("e")] },
+    { model: "claude-haiku-5-5" },
+  ])
+    assert.equal((await answerTo({ ...base, ...change })).read, 0);
+});
+
+test("a breakpoint on the system prompt keeps it cached when the messages change", async () => {
+  silence();
+  const system = [{ type: "text", text: "z".repeat(3000), cache_control: EPHEMERAL }];
+  const first = await answerTo({ system, messages: [long("f")] });
+  assert.ok(first.created >= 1000 && first.input >= 1000);
+  const second = await answerTo({ system, messages: [long("g")] });
+  assert.equal(second.read, first.created);
+  assert.equal(second.created, 0);
+});
+
+test("a rejected request writes nothing to the cache", async () => {
+  server.model = () => {
+    throw new Error("no");
+  };
+  await assert.rejects(answerTo({ messages: [long("h")], cache_control: EPHEMERAL }));
+  silence();
+  assert.equal((await answerTo({ messages: [long("h")], cache_control: EPHEMERAL })).read, 0);
+});
+
+test("a stream tells the input side of its usage at the start", async () => {
+  silence();
+  const [start] = await eventsOf({ messages: [long("i")], cache_control: EPHEMERAL });
+  assert.ok(start?.type === "message_start");
+  assert.equal(start.message.usage.cache_creation_input_tokens, lastEntry().promptTokens);
+});
+
+// Failures on order.
+
+test("a queued status is used up by one request, with the error type of that status", async () => {
+  silence();
+  const types = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    429: "rate_limit_error",
+    500: "api_error",
+    529: "overloaded_error",
+  };
+  for (const status of [400, 401, 429, 500, 529] as const) {
+    server.fail({ kind: "status", status, message: "on order" });
+    const { status: got, error } = await post(BASE);
+    assert.equal(got, status);
+    assert.deepEqual(error?.error, { type: types[status], message: "on order" });
+    assert.equal((await post(BASE)).status, 200);
+  }
+});
+
+test("the SDK retries what is queued, obeys retry-after, and gives up after its retries", async () => {
+  silence();
+  const retrying = new Anthropic({ baseURL: server.url, apiKey: "test", maxRetries: 2 });
+  const overloaded: Failure = { kind: "status", status: 529, retryAfter: 0.01 };
+  const before = server.journal.length;
+  server.fail(overloaded, { kind: "status", status: 429, retryAfter: 0.01 });
+  await retrying.messages.create(BASE);
+  assert.deepEqual(
+    server.journal.slice(before).map((entry) => entry.status),
+    [529, 429, 200],
+  );
+  server.fail(overloaded, overloaded, overloaded);
+  await assert.rejects(retrying.messages.create(BASE), failsWith(529, "Overloaded"));
+  assert.equal(server.journal.length, before + 6);
+});
+
+test("retry-after reaches the client as a header", async () => {
+  server.fail({ kind: "status", status: 429, retryAfter: 7 });
+  await assert.rejects(client.messages.create(BASE), (error) => {
+    assert.ok(error instanceof Anthropic.RateLimitError);
+    assert.equal(error.headers.get("retry-after"), "7");
+    return true;
+  });
+});
+
+/** Streams one reply under a failure: the text that arrived, and how it ended. */
+async function streamUnder(failure: Failure, reply: Reply = say("a text that is long enough for some events, surely")) {
+  play(reply);
+  server.fail(failure);
+  const stream = client.messages.stream({ ...BASE, tools: TOOLS, thinking: SUMMARIZED });
+  let events = 0;
+  stream.on("streamEvent", () => events++);
+  const message = await stream.finalMessage().catch((error: unknown) => error);
+  return { events, message };
+}
+
+test("a dropped connection breaks the stream after some events", async () => {
+  const { events, message } = await streamUnder({ kind: "drop" });
+  assert.ok(events > 2);
+  assert.ok(message instanceof Anthropic.AnthropicError && !(message instanceof Anthropic.BadRequestError));
+  assert.equal(lastEntry().error, "drop");
+});
+
+test("a plain request can be dropped or meet an overloaded server too", async () => {
+  silence();
+  server.fail({ kind: "drop" }, { kind: "error_event" });
+  await assert.rejects(client.messages.create(BASE), Anthropic.APIConnectionError);
+  await assert.rejects(client.messages.create(BASE), failsWith(529, "Overloaded"));
+});
+
+test("an error event in the middle of the stream is an overloaded_error", async () => {
+  const { events, message } = await streamUnder({ kind: "error_event" });
+  assert.ok(events > 2);
+  assert.ok(message instanceof Anthropic.APIError);
+  assert.equal(message.type, "overloaded_error");
+});
+
+test("a slow stream arrives whole, and can be left early without harm", async () => {
+  const { message } = await streamUnder({ kind: "slow", delay: 1 });
+  assert.ok(!(message instanceof Error));
+
+  play(say("x".repeat(2000)));
+  server.fail({ kind: "slow", delay: 5 });
+  const stream = client.messages.stream(BASE);
+  stream.on("text", () => stream.abort());
+  await assert.rejects(stream.finalMessage(), Anthropic.APIUserAbortError);
+  play(say("still here"));
+  assert.equal((await client.messages.create(BASE)).stop_reason, "end_turn");
+});
+
+test("max_tokens on order cuts the last block: the JSON of the last call is incomplete, the first is whole", async () => {
+  play(call("ls -la", "rm -rf build"));
+  server.fail({ kind: "max_tokens" });
+  const events = await eventsOf({ tools: TOOLS });
+  const json = (index: number) =>
+    events
+      .flatMap((event) =>
+        event.type === "content_block_delta" && event.index === index && event.delta.type === "input_json_delta"
+          ? [event.delta.partial_json]
+          : [],
+      )
+      .join("");
+  assert.deepEqual(JSON.parse(json(1)), { command: "ls -la" });
+  assert.ok(json(2).length > 0);
+  assert.throws(() => JSON.parse(json(2)));
+  assert.equal(lastEntry().stop_reason, "max_tokens");
+});
+
+test("context_window on order cuts the reply with its own stop reason", async () => {
+  const { message } = await streamUnder({ kind: "context_window" }, say("0123456789"));
+  assert.ok(isMessage(message));
+  assert.equal(message.stop_reason, "model_context_window_exceeded");
+  assert.equal(textOf(message), "01234");
+});
+
+test("a refusal comes with its content and details", async () => {
+  const { message } = await streamUnder({ kind: "refusal" }, call("ls"));
+  assert.ok(isMessage(message));
+  assert.equal(message.stop_reason, "refusal");
+  assert.equal(message.stop_details?.type, "refusal");
+  assert.equal(message.content.at(-1)?.type, "tool_use");
+});
+
+test("blank text on order stands before the calls, must not be sent back, and binds nothing", async () => {
+  const thinking = { type: "thinking", thinking: "and now" } as const;
+  const { message } = await streamUnder(
+    { kind: "blank_text" },
+    { content: [thinking, ...call("ls").content, thinking] },
+  );
+  assert.ok(isMessage(message));
+  assert.deepEqual(
+    message.content.map((block) => block.type),
+    ["thinking", "text", "tool_use", "thinking"],
+  );
+  assert.equal(textOf(message).trim(), "");
+  silence();
+  const next = (content: Anthropic.ContentBlockParam[]) => ({
+    ...BASE,
+    tools: TOOLS,
+    messages: [
+      ...HELLO,
+      { role: "assistant" as const, content },
+      { role: "user" as const, content: [{ type: "tool_result" as const, tool_use_id: callIn(message).id }] },
+    ],
+  });
+  await assert.rejects(client.messages.create(next(message.content)), failsWith(400, NON_EMPTY));
+  await client.messages.create(next(message.content.filter((block) => block.type !== "text")));
+});
+
+const isMessage = (value: unknown): value is Anthropic.Message => !(value instanceof Error);
+const textOf = (message: Anthropic.Message) =>
+  message.content.map((block) => (block.type === "text" ? block.text : "")).join("");
+
+function callIn(message: Anthropic.Message): Anthropic.ToolUseBlock {
+  const block = message.content.find((each) => each.type === "tool_use");
+  assert.ok(block?.type === "tool_use");
+  return block;
+}
+
+test("a client that leaves while it sends its request does no harm", async () => {
+  const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+  socket.write("POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{", () => socket.destroy());
+  await once(socket, "close");
+  play(say("still here"));
+  assert.equal((await client.messages.create(BASE)).stop_reason, "end_turn");
+});
+
+test("close ends a stream that is still open", async () => {
+  const other = await startServer({ model: () => say("x".repeat(2000)) });
+  other.fail({ kind: "slow", delay: 20 });
+  const stream = new Anthropic({ baseURL: other.url, apiKey: "test", maxRetries: 0 }).messages.stream(BASE);
+  stream.on("text", () => void other.close());
+  await assert.rejects(stream.finalMessage(), Anthropic.AnthropicError);
+});
+
+test("a port that is taken is an error", async () => {
+  await assert.rejects(startServer({ port: Number(new URL(server.url).port) }), { code: "EADDRINUSE" });
+});
