@@ -1,0 +1,726 @@
+/**
+ * s05: skill loading
+ *
+ * Pay for knowledge when it is used: one line up front, the body on demand.
+ *
+ *     system prompt: "- code-review: Review code …"  ──▶ load_skill("code-review") ──▶ the whole SKILL.md
+ *
+ * Same as s04: config, screen, approval, bash, workspace, files, dispatch, todo, subagent, call, bound, results, loop, prompt
+ * New in s05: skills
+ * Changed from s04: imports, system, main
+ * Run: npx tsx agents/s05_skill_loading.ts
+ */
+
+// #region imports
+import { isUtf8 } from "node:buffer";
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { createInterface } from "node:readline/promises";
+import { fileURLToPath } from "node:url";
+import { parseArgs, styleText } from "node:util";
+import Anthropic, { AnthropicError, APIConnectionError, APIError } from "@anthropic-ai/sdk";
+import { parse as parseYaml } from "yaml";
+import { z } from "zod";
+
+// #endregion
+
+// #region config
+if (existsSync(".env")) process.loadEnvFile();
+
+export const WORKDIR = realpathSync(process.cwd());
+export const MODEL = process.env.MODEL_ID || "claude-sonnet-5-5";
+/** Tokens a reply may have, thinking included. */
+const MAX_TOKENS = 32_000;
+/** "off" leaves the field out of the request, for servers and older models that do not know it. */
+const THINKING: Anthropic.ThinkingConfigParam | undefined =
+  process.env.THINKING === "off" ? undefined : { type: "adaptive", display: "summarized" };
+/** Reads ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL from the environment. */
+const client = new Anthropic();
+// #endregion
+
+// #region screen
+let lineOpen = false;
+let margin = ""; // before every line; runSubagent sets it
+const dim = (text: string) => (process.stdout.isTTY ? styleText("dim", text) : text);
+
+/** Control and text-direction characters as visible signs, so that no output can drive the terminal. */
+const harmless = (text: string) =>
+  text
+    .replaceAll("\r\n", "\n")
+    .replace(/[\0-\x08\x0b-\x1f]/g, (c) => String.fromCodePoint(0x2400 + c.charCodeAt(0)))
+    .replace(/[\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+
+/** Prints a piece of text as it arrives. */
+function print(text: string, style = (plain: string) => plain): void {
+  if (!text) return;
+  const lines = harmless(text).replace(/\n(?!$)/g, `\n${margin}`);
+  process.stdout.write(style(lineOpen ? lines : margin + lines));
+  lineOpen = !text.endsWith("\n");
+}
+
+/** Prints text on lines of its own. */
+export function printLine(text: string, style?: (plain: string) => string): void {
+  if (lineOpen) print("\n");
+  print(`${text}\n`, style);
+}
+
+/** The first `lines` lines of a text, each at most 200 characters. */
+function glimpse(text: string, lines: number): string {
+  const all = text.split("\n");
+  const shown = all.slice(0, lines).map((line) => (line.length > 200 ? `${line.slice(0, 200)}…` : line));
+  if (all.length > lines) shown.push(`… ${all.length - lines} more lines`);
+  return shown.join("\n");
+}
+// #endregion
+
+// #region approval
+/** How the person is asked before a command runs. `main` sets `ask` when there is a terminal; `-y` sets `always`. */
+export const approval: { always: boolean; ask?: (question: string, signal?: AbortSignal) => Promise<string> } = {
+  always: false,
+};
+
+/** Returns when the command may run; throws what the model is to know when it may not. */
+async function approve(command: string, signal?: AbortSignal): Promise<void> {
+  if (approval.always) return;
+  if (!approval.ask) {
+    throw new Error(
+      "bash: not run: nobody can be asked, stdin is not a terminal; the person can start the agent with -y",
+    );
+  }
+  printLine(`$ ${command}`);
+  const answer = (await approval.ask("Run it? [Enter or y: yes, n: no, a: always] ", signal)).trim();
+  if (/^a$/i.test(answer)) approval.always = true;
+  else if (!/^y?$/i.test(answer)) throw new Error(`bash: the person refused to run this command (answer: ${answer})`);
+}
+// #endregion
+
+// #region bash
+const BASH_LIMIT = 120_000; // ms
+const GRACE = 250; // ms that a command has to clean up before it is killed, and its last output to arrive
+const CAPTURE = 10_000_000; // bytes kept of an output: the beginning and what came last
+
+/**
+ * Runs a command with `bash -c` in the workspace, in a process group of its own.
+ * @returns stdout and stderr in the order they were written, and how the command ended if not with exit code 0
+ * @throws if bash cannot be started
+ */
+export function runBash(command: string, signal?: AbortSignal): Promise<string> {
+  return new Promise((resolve, reject) => {
+    // cat makes both streams one real pipe: Node's pipes are sockets, which `> /dev/stderr` cannot open. When we stop
+    // reading, the second cat takes over, so that a process left in the background can go on printing.
+    const wrapper = 'exec bash -c "$1" > >(trap "" TERM; cat || exec cat > /dev/null) 2>&1';
+    const child = spawn("bash", ["-c", wrapper, "bash", command], {
+      cwd: WORKDIR,
+      env: { ...process.env, ANTHROPIC_API_KEY: undefined, ANTHROPIC_AUTH_TOKEN: undefined },
+      detached: true,
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    const chunks: Buffer[] = [];
+    let [size, dropped, middle] = [0, 0, 0];
+    child.stdout.on("data", (chunk: Buffer) => {
+      chunks.push(chunk);
+      size += chunk.length;
+      while (size > CAPTURE) {
+        middle ||= chunks.length >> 1;
+        const oldest = chunks.splice(middle, 1)[0]?.length ?? 0;
+        size -= oldest;
+        dropped += oldest;
+      }
+    });
+
+    let ending = "";
+    const signalGroup = (name: NodeJS.Signals) => {
+      try {
+        if (child.pid) process.kill(-child.pid, name);
+      } catch {} // nobody is left in the group
+    };
+    const stop = (why: string) => {
+      ending ||= `\n(${why})`;
+      signalGroup("SIGTERM");
+      setTimeout(() => signalGroup("SIGKILL"), GRACE);
+    };
+    const interrupt = () => stop("interrupted by user");
+    signal?.addEventListener("abort", interrupt);
+    const timer = setTimeout(() => stop(`timed out after ${BASH_LIMIT / 1000} s and was killed`), BASH_LIMIT);
+    child.on("error", reject);
+    // A process in the background may hold the pipe for ever: what the command itself wrote is here by then.
+    child.on("exit", () => setTimeout(() => child.stdout.destroy(), GRACE).unref());
+    child.on("close", (code, killer) => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", interrupt);
+      if (dropped) chunks.splice(middle, 0, Buffer.from(`\n[... ${dropped} bytes not kept ...]\n`));
+      const output = new TextDecoder().decode(Buffer.concat(chunks)).trimEnd() || "(no output)";
+      resolve(output + (ending || (killer ? `\n(killed by ${killer})` : code ? `\n(exit code ${code})` : "")));
+    });
+  });
+}
+// #endregion
+
+// #region workspace
+/**
+ * The real path of a file in the workspace, which need not exist yet.
+ * @throws if it is outside, whichever way it gets there: `..`, an absolute path, a symbolic link
+ */
+export function safePath(path: string): string {
+  const absolute = resolve(WORKDIR, path);
+  let existing = absolute;
+  while (!lstatSync(existing, { throwIfNoEntry: false })) existing = dirname(existing);
+  const real = join(realpathSync(existing), relative(existing, absolute));
+  if (relative(WORKDIR, real).split(sep)[0] === "..") {
+    throw new Error(`${path} is outside the workspace ${WORKDIR}; use a path inside it`);
+  }
+  return real;
+}
+// #endregion
+
+// #region files
+/** The text of a file, byte order mark and line ends as they are. @throws if it is a folder, binary or not UTF-8 */
+function readText(tool: string, path: string): string {
+  const file = safePath(path);
+  if (!existsSync(file)) throw new Error(`${tool}: ${path} does not exist; list the folder with bash to see what does`);
+  if (statSync(file).isDirectory()) throw new Error(`${tool}: ${path} is a folder; list it with bash: ls`);
+  if (!statSync(file).isFile()) throw new Error(`${tool}: ${path} is no regular file but a device or a pipe; use bash`);
+  const bytes = readFileSync(file);
+  if (bytes.includes(0) || !isUtf8(bytes)) {
+    throw new Error(`${tool}: ${path} is not UTF-8 text but binary (${bytes.length} bytes); look at it with bash`);
+  }
+  return bytes.toString();
+}
+
+/** Reads a file, or `limit` lines of it from line `offset` (from 1) on. @returns the text and what is left after it */
+export function runRead(path: string, offset = 1, limit = Number.POSITIVE_INFINITY): string {
+  const text = readText("read_file", path);
+  if (text === "") return "(empty file)";
+  const lines = text.split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  if (offset > lines.length)
+    throw new Error(`read_file: offset ${offset} is past the end: ${path} has ${lines.length} lines`);
+  const end = offset - 1 + limit;
+  const left = lines.length - end;
+  const more = left > 0 ? `\n[${left} more lines; go on with offset ${end + 1}]` : "";
+  return lines.slice(offset - 1, end).join("\n") + more;
+}
+
+/** Writes a file and the folders it needs: whatever happens meanwhile, the old content is there or the new one. */
+export function runWrite(path: string, content: string): string {
+  const file = safePath(path);
+  const before = statSync(file, { throwIfNoEntry: false });
+  if (before?.isDirectory()) throw new Error(`write_file: ${path} is a folder; name a file in it`);
+  mkdirSync(dirname(file), { recursive: true });
+  const temporary = join(dirname(file), `.${randomUUID()}.tmp`);
+  try {
+    writeFileSync(temporary, content, { flag: "wx" });
+    if (before) chmodSync(temporary, before.mode);
+    renameSync(temporary, file);
+  } finally {
+    rmSync(temporary, { force: true });
+  }
+  return `Wrote ${Buffer.byteLength(content)} bytes to ${path}`;
+}
+
+/** Replaces `oldText`, literally, by `newText`. @throws if it does not occur exactly once */
+export function runEdit(path: string, oldText: string, newText: string): string {
+  if (oldText === "") throw new Error("edit_file: old_text is empty; use write_file to write a whole file");
+  const text = readText("edit_file", path);
+  let count = 0;
+  for (let at = text.indexOf(oldText); at >= 0; at = text.indexOf(oldText, at + 1)) count++;
+  if (count === 0) throw new Error(`edit_file: old_text does not occur in ${path}; read it again and copy exactly`);
+  if (count > 1)
+    throw new Error(`edit_file: old_text occurs ${count} times in ${path}; include more lines to make it unique`);
+  runWrite(
+    path,
+    text.replace(oldText, () => newText),
+  );
+  return `Edited ${path}`;
+}
+// #endregion
+
+// #region dispatch
+/** What a turn is given besides its messages: a subagent has a system prompt and tools of its own. */
+export type TurnOptions = { signal?: AbortSignal; system?: string; tools?: Anthropic.Tool[]; maxRounds?: number };
+
+/** What `schema` makes of an input. @throws an error that says what does not fit */
+function parse<Schema extends z.ZodType>(what: string, schema: Schema, input: unknown): z.output<Schema> {
+  const parsed = schema.safeParse(input);
+  if (!parsed.success) throw new Error(`${what} does not fit:\n${z.prettifyError(parsed.error)}`);
+  return parsed.data;
+}
+
+/** The dispatch map: what runs for a name. Handlers return a result's text, or throw what the model should know. */
+export const TOOL_HANDLERS: Record<string, (input: unknown, options: TurnOptions) => Promise<string>> = {};
+/** What the model sees of each tool. */
+export const TOOLS: Anthropic.Tool[] = [];
+
+/** A new tool is a new entry. The schema describes the input to the model and checks what the model then sends. */
+function addTool<Schema extends z.ZodObject>(
+  name: string,
+  description: string,
+  schema: Schema,
+  run: (input: z.output<Schema>, options: TurnOptions) => string | Promise<string>,
+): void {
+  const input_schema = { ...z.toJSONSchema(schema, { io: "input" }), $schema: undefined, type: "object" as const };
+  TOOLS.push({ name, description, input_schema });
+  TOOL_HANDLERS[name] = async (input, options) => run(parse(`${name}: the input`, schema, input), options);
+}
+
+addTool(
+  "bash",
+  "Run a bash command in the workspace. Returns its output; stops after 120 s.",
+  z.object({ command: z.string() }),
+  async ({ command }, { signal }) => {
+    await approve(command, signal);
+    return runBash(command, signal);
+  },
+);
+addTool(
+  "read_file",
+  "Read a text file, or `limit` lines of it from line `offset` (from 1) on.",
+  z.object({ path: z.string(), offset: z.int().min(1).optional(), limit: z.int().min(1).optional() }),
+  ({ path, offset, limit }) => runRead(path, offset, limit),
+);
+addTool(
+  "write_file",
+  "Write a file, and the folders it needs. Replaces what was there.",
+  z.object({ path: z.string(), content: z.string() }),
+  ({ path, content }) => runWrite(path, content),
+);
+addTool(
+  "edit_file",
+  "Replace old_text, which must occur exactly once in the file, by new_text.",
+  z.object({ path: z.string(), old_text: z.string(), new_text: z.string() }),
+  ({ path, old_text, new_text }) => runEdit(path, old_text, new_text),
+);
+
+/** Runs one tool call and returns its output; throws what the model should know when it cannot. */
+async function runTool(call: Anthropic.ToolUseBlock, options: TurnOptions): Promise<string> {
+  const tools = options.tools ?? TOOLS;
+  const handler = tools.some((tool) => tool.name === call.name) && TOOL_HANDLERS[call.name];
+  if (!handler) throw new Error(`unknown tool ${call.name}: there are ${tools.map((tool) => tool.name).join(", ")}`);
+  return handler(call.input, options);
+}
+// #endregion
+
+// #region todo
+const TodoItem = z.object({
+  text: z.string().trim().min(1, "must not be empty"),
+  status: z.enum(["pending", "in_progress", "completed"]),
+});
+const TodoItems = z.preprocess(
+  parseJson, // models now and then send the list as a string
+  z
+    .array(TodoItem)
+    .max(20, "at most 20 items; merge some")
+    .refine((items) => items.filter((item) => item.status === "in_progress").length <= 1, {
+      error: "only one item can be in_progress",
+    }),
+);
+
+function parseJson(input: unknown): unknown {
+  try {
+    return typeof input === "string" ? JSON.parse(input) : input;
+  } catch {
+    return input; // not JSON: the schema says what is wrong with it
+  }
+}
+
+export class TodoManager {
+  items: z.output<typeof TodoItems> = [];
+
+  /** Replaces the list. @returns it as rendered @throws if it breaks a rule; the old list then stays */
+  update(items: unknown): string {
+    this.items = parse("todo: the list", TodoItems, items);
+    return this.render();
+  }
+
+  render(): string {
+    const marks = { pending: "[ ]", in_progress: "[>]", completed: "[x]" };
+    const lines = this.items.map((item, i) => `${marks[item.status]} #${i + 1}: ${item.text}`);
+    const completed = this.items.filter((item) => item.status === "completed").length;
+    return [...lines, `(${completed}/${lines.length} completed)`].join("\n");
+  }
+}
+export const TODO = new TodoManager();
+
+addTool(
+  "todo",
+  "Write down the plan, or its progress: the whole list, at most 20 items, one at a time in_progress.",
+  z.object({ items: TodoItems }),
+  ({ items }) => TODO.update(items),
+);
+
+/** Rounds of tool calls without `todo` after which the model is reminded. */
+const REMIND_AFTER = 3;
+const REMINDER: Anthropic.TextBlockParam = { type: "text", text: "<reminder>Update your todos.</reminder>" };
+// #endregion
+
+// #region subagent
+const CHILD_SYSTEM = `You are a subagent working in ${WORKDIR}. Do the task you are given with the tools, then answer with what was asked for: your last message is all that is passed on.`;
+/** Rounds of tool calls a subagent may use. */
+const CHILD_ROUNDS = 30;
+
+/** Has a task done in a fresh context. @returns the child's last text, and how it ended if it was not done */
+export async function runSubagent(prompt: string, { signal }: TurnOptions = {}): Promise<string> {
+  const messages: Anthropic.MessageParam[] = wellFormed([{ role: "user", content: prompt }]);
+  const tools = TOOLS.filter((tool) => tool.name !== "task" && tool.name !== "todo");
+  let outcome: string;
+  margin = "  ";
+  try {
+    outcome = await agentLoop(messages, { signal, system: CHILD_SYSTEM, tools, maxRounds: CHILD_ROUNDS });
+  } catch (error) {
+    outcome = explain(error);
+  } finally {
+    margin = "";
+  }
+  const texts = messages.map((message) => (message.role === "assistant" ? textOf(message.content) : ""));
+  const answer = texts.findLast((text) => text !== "") ?? "(it wrote nothing)";
+  return outcome === "done" ? answer : `(the subagent was not done: ${outcome})\n${answer}`;
+}
+
+/** The text in a message's content, without what surrounds it. */
+function textOf(content: Anthropic.MessageParam["content"]): string {
+  if (typeof content === "string") return content;
+  return content.map((block) => (block.type === "text" ? block.text : "")).join("");
+}
+
+addTool(
+  "task",
+  "Give a self-contained task to a subagent with a fresh context. Returns only its final answer.",
+  z.object({ prompt: z.string().trim().min(1), description: z.string().optional() }),
+  ({ prompt }, options) => runSubagent(prompt, options),
+);
+// #endregion
+
+// #region skills
+const SkillHead = z.object({
+  name: z.string().regex(/^[\w-]+$/, "must consist of letters, digits, _ and -"),
+  description: z.string().trim().min(1, "must not be empty"),
+});
+
+/** Splits a SKILL.md into its head, the YAML between two lines of `---`, and its body. */
+function readSkill(file: string): z.output<typeof SkillHead> & { body: string } {
+  const match = /^\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)(.*)$/s.exec(readFileSync(file, "utf8"));
+  if (!match) throw new Error("no frontmatter: it must begin with YAML between two lines of ---");
+  return {
+    ...parse("the frontmatter", SkillHead, parseYaml(match[1] ?? "", { logLevel: "error" })),
+    body: (match[2] ?? "").trim(),
+  };
+}
+
+export class SkillLoader {
+  /** What to tell the person: skills that were left out, and why. */
+  readonly warnings: string[] = [];
+  readonly skills = new Map<string, { description: string; file: string }>();
+
+  /** Looks for `<folder>/<any>/SKILL.md`; a missing folder is a folder without skills. */
+  constructor(folder: string) {
+    const names = statSync(folder, { throwIfNoEntry: false })?.isDirectory() ? readdirSync(folder).sort() : [];
+    for (const file of names.map((name) => join(folder, name, "SKILL.md")).filter((path) => existsSync(path))) {
+      try {
+        const { name, description } = readSkill(file);
+        const taken = this.skills.get(name);
+        if (taken) throw new Error(`the name ${name} is taken by ${taken.file}`);
+        this.skills.set(name, { description: description.replace(/\s+/g, " "), file });
+      } catch (error) {
+        this.warnings.push(`skill left out: ${file}: ${explain(error)}`);
+      }
+    }
+  }
+
+  /** Layer 1, for the system prompt: a line a skill. */
+  descriptions(): string {
+    return [...this.skills].map(([name, { description }]) => `- ${name}: ${description}`).join("\n") || "(none)";
+  }
+
+  /** Layer 2, when the model asks for it: the body, as it is on disk now. */
+  content(name: string): string {
+    const skill = this.skills.get(name);
+    if (!skill)
+      throw new Error(
+        `load_skill: there is no skill ${name}; there are: ${[...this.skills.keys()].join(", ") || "none"}`,
+      );
+    return `<skill name="${name}">\n${readSkill(skill.file).body}\n</skill>`;
+  }
+}
+export const SKILLS = new SkillLoader(join(WORKDIR, "skills"));
+
+addTool("load_skill", "Load the instructions of a skill by its name.", z.object({ name: z.string() }), ({ name }) =>
+  SKILLS.content(name),
+);
+// #endregion
+
+// #region system
+export const SYSTEM = `You are a coding agent working in ${WORKDIR}. Use the tools to solve the task.
+Act first, then report briefly.
+Use the file tools for files, and bash for the rest.
+Plan a task of several steps with todo: mark a step in_progress before you begin it and completed when it is done.
+Give what needs much reading but has a short answer to a subagent with task.
+When a skill fits the task, load it with load_skill before you begin. Skills:
+${SKILLS.descriptions()}
+`;
+// #endregion
+
+// #region call
+/** An error in one line: its status, if it has one, and what the API or the system said. */
+function explain(error: unknown): string {
+  const fromApi = error instanceof APIError;
+  const kind = fromApi ? `API error ${error.status ?? ""}`.trim() : "error";
+  const reason = (fromApi && error.apiMessage) || Object(error).message || error;
+  return `${kind}: ${reason}`.replace(/\s+/g, " ");
+}
+
+/**
+ * One request to the model; the reply is printed as it streams.
+ * @returns nothing when `signal` aborted it
+ * @throws AnthropicError when the API does not answer
+ */
+async function callModel(
+  messages: Anthropic.MessageParam[],
+  { signal, system = SYSTEM, tools = TOOLS }: TurnOptions,
+): Promise<Anthropic.Message | undefined> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const stream = client.messages.stream(
+        {
+          model: MODEL,
+          max_tokens: MAX_TOKENS,
+          cache_control: { type: "ephemeral" },
+          thinking: THINKING,
+          system,
+          tools,
+          messages,
+        },
+        { signal },
+      );
+      stream.on("thinking", (delta) => print(delta, dim));
+      stream.on("text", (delta) => print(delta));
+      stream.on("contentBlock", () => lineOpen && print("\n"));
+      return await stream.finalMessage();
+    } catch (error) {
+      if (signal?.aborted) return undefined;
+      // The SDK retries what fails before the stream begins; a stream that breaks has neither status nor connection error.
+      const answered = error instanceof APIConnectionError || (error instanceof APIError && error.status);
+      if (attempt === 2 || answered || !(error instanceof AnthropicError)) throw error;
+      printLine(`[the reply broke off (${explain(error)}); trying once more]`);
+    }
+  }
+}
+// #endregion
+
+// #region bound
+const RESULT_LIMIT = 50_000; // characters
+
+/** Keeps each result within RESULT_LIMIT: its head, its tail and a line that says how much is missing. */
+function boundResults(results: Anthropic.ToolResultBlockParam[]): Anthropic.ToolResultBlockParam[] {
+  return results.map((result) => {
+    const text = String(result.content);
+    if (text.length <= RESULT_LIMIT) return result;
+    const half = RESULT_LIMIT / 2 - 50;
+    const missing = `\n[... ${text.length - 2 * half} of ${text.length} characters cut ...]\n`;
+    return { ...result, content: text.slice(0, half) + missing + text.slice(-half) };
+  });
+}
+// #endregion
+
+// #region results
+const isCut = (reply: Anthropic.Message) =>
+  reply.stop_reason === "max_tokens" || reply.stop_reason === "model_context_window_exceeded";
+
+/** The API takes no lone surrogates, which models and cut texts sometimes contain; JSON writes them as `\ud…`. */
+const wellFormed = <T>(value: T): T =>
+  JSON.parse(JSON.stringify(value).replace(/\\(ud...|.)/g, (all, rest) => (rest.length > 1 ? "\ufffd" : all)));
+
+/** What of a reply the API takes back: no blank text, no broken strings, and no thinking after a block that changed. */
+function usableContent(reply: Anthropic.Message): Anthropic.ContentBlock[] {
+  const isThinking = (block?: Anthropic.ContentBlock) => block?.type.endsWith("thinking");
+  const content: Anthropic.ContentBlock[] = [];
+  let changed = false;
+  for (const original of reply.content) {
+    const block = wellFormed(original);
+    if (block.type === "tool_use" && !isObject(block.input)) block.input = { input: block.input };
+    const isBlank = block.type === "text" && block.text.trim() === "";
+    changed ||= isBlank || JSON.stringify(block) !== JSON.stringify(original);
+    if (!isBlank && !(changed && isThinking(block))) content.push(block);
+  }
+  while (isThinking(content.at(-1))) content.pop();
+  return content;
+}
+
+const isObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Runs the calls in their order; whatever happens, each gets exactly one result. */
+async function runCalls(
+  reply: Anthropic.Message,
+  calls: Anthropic.ToolUseBlock[],
+  options: TurnOptions,
+): Promise<Anthropic.ToolResultBlockParam[]> {
+  const results: Anthropic.ToolResultBlockParam[] = [];
+  const last = reply.content.at(-1);
+  for (const call of calls) {
+    const result: Anthropic.ToolResultBlockParam = { type: "tool_result", tool_use_id: call.id };
+    results.push(result);
+    try {
+      printLine(`> ${call.name} ${glimpse(JSON.stringify(call.input), 1)}`);
+      if (isCut(reply) && last?.type === "tool_use" && last.id === call.id) {
+        throw new Error(
+          `${call.name}: not run: the reply reached its limit inside this call, which is incomplete; send less at once`,
+        );
+      }
+      options.signal?.throwIfAborted();
+      result.content = await runTool(call, options);
+    } catch (error) {
+      result.is_error = true;
+      result.content = error instanceof Error ? error.message : String(error);
+      if (options.signal?.aborted) result.content = "(interrupted by user)";
+    }
+    printLine(glimpse(result.content, call.name === "todo" ? 25 : 5), dim); // the plan is shown whole
+  }
+  return results;
+}
+// #endregion
+
+// #region loop
+/** How a turn ended. */
+export type Outcome = "done" | "cut off" | "refused" | "interrupted" | "out of rounds";
+
+/**
+ * Calls the model and runs its tool calls until it calls no more. `messages` ends with the request and is extended in
+ * place; when the loop returns or throws, it is a history that the API accepts.
+ * @throws AnthropicError when the API does not answer
+ */
+export async function agentLoop(messages: Anthropic.MessageParam[], options: TurnOptions = {}): Promise<Outcome> {
+  const start = messages.length - 1;
+  let cutReplies = 0;
+  let roundsWithoutTodo = 0;
+  const plans = (options.tools ?? TOOLS).some((tool) => tool.name === "todo");
+  let rounds = 0;
+  while (!options.signal?.aborted) {
+    if (rounds++ === options.maxRounds) return "out of rounds";
+    const reply = await callModel(messages, options);
+    if (!reply) break;
+    if (reply.stop_reason === "refusal") {
+      messages.length = start; // a refused request that stays is refused again and again
+      printLine("[the model refused; this request is taken out of the conversation]");
+      return "refused";
+    }
+    const content = usableContent(reply);
+    if (content.length > 0) messages.push({ role: "assistant", content });
+
+    const calls = content.filter((block) => block.type === "tool_use");
+    if (calls.length === 0) return isCut(reply) ? "cut off" : "done";
+
+    const results = boundResults(await runCalls(reply, calls, options));
+    roundsWithoutTodo = calls.some((call) => call.name === "todo") ? 0 : roundsWithoutTodo + 1;
+    const remind = plans && roundsWithoutTodo > 0 && roundsWithoutTodo % REMIND_AFTER === 0;
+    messages.push(wellFormed({ role: "user", content: remind ? [...results, REMINDER] : results }));
+    cutReplies = isCut(reply) ? cutReplies + 1 : 0;
+    if (cutReplies === 3) return "cut off";
+  }
+  return "interrupted";
+}
+// #endregion
+
+// #region prompt
+/** Carries out one request and tells the person how it ended, unless it was done. @returns whether it was */
+async function runTurn(messages: Anthropic.MessageParam[], content: string, options: TurnOptions): Promise<boolean> {
+  const request: Anthropic.MessageParam = wellFormed({ role: "user", content });
+  messages.push(request);
+  try {
+    const outcome = await agentLoop(messages, options);
+    if (outcome !== "done") printLine(`[${outcome}]`);
+    return outcome === "done";
+  } catch (error) {
+    printLine(`[${explain(error)}]`);
+    // What the API calls invalid would be invalid in every later call, too.
+    if (error instanceof APIError && error.status === 400 && messages.at(-1) === request) messages.pop();
+    return false;
+  }
+}
+// #endregion
+
+// #region main
+const FILE = fileURLToPath(import.meta.url);
+const LESSON = basename(FILE).split("_")[0];
+const HELP = `npx tsx agents/${basename(FILE)} [-y] ["a request"]
+
+  "a request"  carry out this one and exit (0 if it was done, else 1); without it, a prompt opens
+  -y, --yes    run bash commands without asking
+
+At the prompt, Ctrl-C stops a turn; q, exit or Ctrl-D leaves. Requests may be piped in, one a line.`;
+
+async function main(): Promise<void> {
+  const { values: flags, positionals } = parseArgs({
+    allowPositionals: true,
+    options: { yes: { type: "boolean", short: "y", default: false }, help: { type: "boolean", short: "h" } },
+  });
+  if (flags.help) return console.log(HELP);
+  if (!process.env.ANTHROPIC_API_KEY && !process.env.ANTHROPIC_AUTH_TOKEN) {
+    throw new Error("No credential: set ANTHROPIC_API_KEY in the environment or in .env (npm run demo needs none).");
+  }
+
+  const terminal = process.stdin.isTTY && process.stdout.isTTY;
+  const rl = createInterface({ input: process.stdin, output: process.stdout, terminal, prompt: `${LESSON} >> ` });
+  for (const warning of SKILLS.warnings) console.error(warning);
+  approval.always = flags.yes;
+  if (process.stdin.isTTY) approval.ask = (question, signal) => rl.question(question, { signal });
+
+  const messages: Anthropic.MessageParam[] = [];
+  let turn: AbortController | undefined;
+  let open = true;
+  const interrupt = () => (turn ? turn.abort() : rl.close());
+  rl.on("SIGINT", interrupt);
+  process.on("SIGINT", interrupt);
+  rl.on("close", () => {
+    open = false;
+    if (process.stdin.isTTY) turn?.abort(); // but the end of piped input is no wish to stop
+  });
+  for (const signal of ["SIGHUP", "SIGTERM"]) {
+    process.once(signal, () => {
+      turn?.abort(); // takes the running command along
+      setTimeout(() => process.kill(process.pid, signal), 2 * GRACE);
+    });
+  }
+  const carryOut = async (request: string) => {
+    turn = new AbortController();
+    const done = await runTurn(messages, request, { signal: turn.signal });
+    turn = undefined;
+    return done;
+  };
+
+  if (positionals.length > 0) {
+    process.exitCode = (await carryOut(positionals.join(" "))) ? 0 : 1;
+  } else {
+    const showPrompt = () => terminal && open && rl.prompt();
+    showPrompt();
+    for await (const line of rl) {
+      const request = line.trim();
+      if (request === "q" || request === "exit") break;
+      if (request) await carryOut(request);
+      showPrompt();
+    }
+    if (terminal && !open) printLine(""); // the shell's prompt goes on a line of its own
+  }
+  rl.close();
+}
+
+const script = process.argv[1] ?? "";
+if (existsSync(script) && realpathSync(script) === realpathSync(FILE)) {
+  main().catch((error: Error) => {
+    console.error(error.message);
+    process.exitCode = 1;
+  });
+}
+// #endregion
