@@ -1,0 +1,466 @@
+/**
+ * The rehearsal model: plays the "Try it" requests of the lessons with real tool calls, so that the lessons run without a
+ * key. It is a pure function of the request, and no language model: what it knows is in the messages, so what a
+ * compaction loses it has lost; and it says so when it is asked for anything it has no part for.
+ */
+import type Anthropic from "@anthropic-ai/sdk";
+import type { Model, Reply, ReplyBlock } from "./server.ts";
+
+/** A call that the messages show, or that a summary says was made. */
+type Done = { tool: string; key: string; result: string; failed: boolean };
+
+/** What the messages tell about the request in hand. */
+type View = {
+  request: string;
+  /** The calls since the request, in their order, with those that a summary names before them. */
+  done: Done[];
+  /** The names that a listing of a folder gave. */
+  folders: Map<string, string[]>;
+  /** What was found in a file: from its text, from the model's notes, or from a summary. */
+  facts: Map<string, string>;
+  /** The same for the whole conversation. */
+  known: Map<string, string>;
+  /** The summary that the history begins with, if it was compacted; and whether that was since the request. */
+  summary: string;
+  compacted: boolean;
+  /** Results that were replaced by a line. */
+  cleared: number;
+  system: string;
+};
+
+type Step = { note: string; tool: string; input: Record<string, unknown> };
+type Part = {
+  lesson: string;
+  prompt: string;
+  match: RegExp;
+  play: (view: View, match: RegExpExecArray) => Step | string;
+};
+
+// --- the parts ------------------------------------------------------------------------------------------------------
+
+const step = (note: string, tool: string, input: Record<string, unknown>): Step => ({ note, tool, input });
+const bash = (note: string, command: string) => step(note, "bash", { command });
+const todo = (note: string, texts: string[], completed: number) =>
+  step(note, "todo", {
+    items: texts.map((text, i) => ({
+      text,
+      status: i < completed ? "completed" : i === completed ? "in_progress" : "pending",
+    })),
+  });
+
+/** Plays steps in their order, each once; stops at one that failed. */
+function script(steps: Step[], ending: (view: View) => string): Part["play"] {
+  return (view) => {
+    const failed = view.done.find((done) => done.failed);
+    if (failed) return `${failed.tool} did not work out: ${firstLine(failed.result)}. This rehearsal stops here.`;
+    const next = steps.find(
+      ({ tool, input }) => !view.done.some((done) => done.tool === tool && done.key === keyOf(input)),
+    );
+    return next ?? ending(view);
+  };
+}
+
+const resultOf = (view: View, tool: string) =>
+  view.done.findLast((done) => done.tool === tool)?.result ?? "(no result)";
+
+/** Reads every file of a folder, one a round, and notes what it found before it goes on. */
+function readAll(view: View, folder: string, halfway?: Step): Step | string {
+  const listing = view.done.findLast((done) => done.key === `ls -p ${folder}`);
+  if (listing?.failed) return `I cannot list ${folder}: ${firstLine(listing.result)}.`;
+  const names = view.folders.get(folder);
+  if (!names) return bash(`First the names in ${folder}.`, `ls -p ${folder}`);
+  const isHalfway = [...view.facts.keys()].length >= names.length / 2;
+  if (halfway && isHalfway && !view.done.some((done) => done.tool === halfway.tool)) return halfway;
+  const next = names.find((name) => !view.facts.has(`${folder}/${name}`));
+  if (next) return step(lastNote(view), "read_file", { path: `${folder}/${next}` });
+  const lines = names.map((name) => `- ${folder}/${name}: ${view.facts.get(`${folder}/${name}`)}`);
+  return `I have read all ${names.length} files in ${folder}:\n${lines.join("\n")}`;
+}
+
+/** What the model writes down between calls, so that it survives when the result is cleared. */
+function lastNote(view: View): string {
+  const last = view.done.findLast((done) => done.tool === "read_file");
+  const fact = last && view.facts.get(last.key);
+  return fact ? `Noted ${last.key}: ${fact}` : "Now file by file.";
+}
+
+/** Reads files round and round until the messages show that something was forgotten. */
+function readUntilForgotten(view: View): Step | string {
+  const reads = view.done.filter((done) => done.tool === "read_file").length;
+  if (view.compacted)
+    return `The history was compacted: it now begins with a summary. I had read ${view.facts.size} files.`;
+  if (view.cleared > 0)
+    return `Compaction has set in after ${reads} reads: ${view.cleared} old results are one line each now.`;
+  if (reads >= 200) return "Nothing was compacted within 200 reads; a lower COMPACT_THRESHOLD makes it happen sooner.";
+  const names = view.folders.get("agents");
+  if (!names) return bash("First the names in agents.", "ls -p agents");
+  return step(lastNote(view), "read_file", { path: `agents/${names[reads % names.length]}` });
+}
+
+/** What a script can truthfully say about a file: counts, no judgement. */
+function review(view: View): string {
+  const code = resultOf(view, "read_file");
+  const lines = code.split("\n");
+  const count = (pattern: RegExp) => lines.filter((line) => pattern.test(line)).length;
+  return `I loaded the skill and read the file, but a rehearsal does not judge code. What can be counted in the part I was shown: ${lines.length} lines, ${count(/\bany\b/)} with "any", ${count(/catch \{\s*\}/)} empty catch blocks, ${count(/TODO|FIXME/)} open TODOs. With a real key, the model follows the skill.`;
+}
+
+const MATH = ["write math.mjs", "test it", "describe it in MATH.md"];
+const COUNT = ["write count.mjs", "run it"];
+const PARTS: Part[] = [
+  {
+    lesson: "s01",
+    prompt: "Create hello.mjs, a script that prints Hello, World!, and run it.",
+    match: /create hello\.mjs/i,
+    play: script(
+      [
+        bash("A file with one line is enough.", "echo 'console.log(\"Hello, World!\");' > hello.mjs"),
+        bash("Now I run it.", "node hello.mjs"),
+      ],
+      (view) => `hello.mjs is there; it printed: ${firstLine(resultOf(view, "bash"))}`,
+    ),
+  },
+  {
+    lesson: "s01",
+    prompt: "Which is the largest file in this folder and the folders below it?",
+    match: /largest file/i,
+    play: script(
+      [
+        bash(
+          "I sort the files by size.",
+          "find . -type f -not -path '*/.*' -not -path '*/node_modules/*' -exec wc -c {} + | grep -v ' total$' | sort -n | tail -1",
+        ),
+      ],
+      (view) => `The largest file, with its bytes: ${firstLine(resultOf(view, "bash"))}`,
+    ),
+  },
+  {
+    lesson: "s02",
+    prompt: "Read package.json and tell me the name and the licence of this project.",
+    match: /^read package\.json/i,
+    play: script([step("The answer is in one file.", "read_file", { path: "package.json" })], (view) => {
+      const field = (name: string) =>
+        new RegExp(`"${name}": "([^"]*)"`).exec(resultOf(view, "read_file"))?.[1] ?? "unknown";
+      return `The project is called ${field("name")}; its licence is ${field("license")}.`;
+    }),
+  },
+  {
+    lesson: "s02",
+    prompt: "Create greet.mjs with a greet function, then edit it so that it greets in French, and run it.",
+    match: /create greet\.mjs/i,
+    play: script(
+      [
+        step("First in English.", "write_file", {
+          path: "greet.mjs",
+          content: 'const greet = (name) => "Hello, " + name;\nconsole.log(greet("World"));\n',
+        }),
+        step("Now the greeting.", "edit_file", { path: "greet.mjs", old_text: "Hello, ", new_text: "Bonjour, " }),
+        bash("Does it work?", "node greet.mjs"),
+      ],
+      (view) => `greet.mjs greets in French: ${firstLine(resultOf(view, "bash"))}`,
+    ),
+  },
+  {
+    lesson: "s03",
+    prompt: "Plan and build a module math.mjs with add and multiply, test it, and describe it in MATH.md.",
+    match: /math\.mjs/i,
+    play: script(
+      [
+        todo("Three steps; I write them down.", MATH, 0),
+        step("The module.", "write_file", {
+          path: "math.mjs",
+          content: "export const add = (a, b) => a + b;\nexport const multiply = (a, b) => a * b;\n",
+        }),
+        step("Its test.", "write_file", {
+          path: "math.test.mjs",
+          content:
+            'import assert from "node:assert/strict";\nimport { add, multiply } from "./math.mjs";\nassert.equal(add(2, 3), 5);\nassert.equal(multiply(2, 3), 6);\nconsole.log("both work");\n',
+        }),
+        bash("I run the test.", "node math.test.mjs"),
+        todo("I was reminded of the plan: two steps are done.", MATH, 2),
+        step("The description.", "write_file", {
+          path: "MATH.md",
+          content: "# math.mjs\n\n`add(a, b)` and `multiply(a, b)`; `node math.test.mjs` tests both.\n",
+        }),
+        todo("All done.", MATH, 3),
+      ],
+      (view) => `math.mjs is written, tested (${firstLine(resultOf(view, "bash"))}) and described in MATH.md.`,
+    ),
+  },
+  {
+    lesson: "s03",
+    prompt: "Plan and write count.mjs, a script that counts the lines of each file in agents/, and run it.",
+    match: /count\.mjs/i,
+    play: script(
+      [
+        todo("Two steps.", COUNT, 0),
+        step("The script.", "write_file", {
+          path: "count.mjs",
+          content:
+            'import { readdirSync, readFileSync } from "node:fs";\nfor (const name of readdirSync("agents")) {\n  console.log(name, readFileSync("agents/" + name, "utf8").split("\\n").length - 1);\n}\n',
+        }),
+        todo("Written.", COUNT, 1),
+        bash("I run it.", "node count.mjs"),
+        todo("Done.", COUNT, 2),
+      ],
+      (view) => `count.mjs says:\n${resultOf(view, "bash")}`,
+    ),
+  },
+  {
+    lesson: "s04",
+    prompt: "Use a subtask to find out which test runner this project uses.",
+    match: /subtask to find out which test runner/i,
+    play: script(
+      [
+        step("A subagent can look that up.", "task", {
+          description: "find the test runner",
+          prompt: "Find the test runner: read package.json and report the command of the test script.",
+        }),
+      ],
+      (view) => `The subagent says: ${resultOf(view, "task")}`,
+    ),
+  },
+  {
+    lesson: "s04",
+    prompt: "Have a subagent read every file in skills/code-review/ one by one and report what each is about.",
+    match: /^have a subagent (read every file in \S+ one by one.*)$/is,
+    play: (view, match) =>
+      script(
+        [
+          step("Much to read, little to report: work for a subagent.", "task", {
+            description: "read the files",
+            prompt: `R${match[1]?.slice(1)}`,
+          }),
+        ],
+        () => `The subagent's report:\n${resultOf(view, "task")}`,
+      )(view, match),
+  },
+  {
+    lesson: "s05",
+    prompt: "Which skills do you have?",
+    match: /which skills/i,
+    play: (view) => {
+      const skills = view.system.match(/^- [\w-]+: .*$/gm) ?? [];
+      return skills.length ? `My system prompt names these:\n${skills.join("\n")}` : "My system prompt names none.";
+    },
+  },
+  {
+    lesson: "s05",
+    prompt: "Load the code-review skill and review agents/s01_agent_loop.ts with it.",
+    match: /load the code-review skill/i,
+    play: script(
+      [
+        step("The skill first.", "load_skill", { name: "code-review" }),
+        step("Now the file.", "read_file", { path: "agents/s01_agent_loop.ts" }),
+      ],
+      review,
+    ),
+  },
+  {
+    lesson: "s06",
+    prompt: "Read every file in the agents/ folder one by one and say in one line what each is about.",
+    match: /^read every file in (?:the )?([\w./-]+?)\/?(?: folder)? one by one/i,
+    play: (view, match) => {
+      const compact = /use the compact tool when half/i.test(view.request);
+      const halfway = step("Half of them are read: time to compact.", "compact", { focus: "what each file said" });
+      return readAll(view, match[1] ?? ".", compact ? halfway : undefined);
+    },
+  },
+  {
+    lesson: "s06",
+    prompt: "Keep reading the files in agents/ until compression triggers by itself.",
+    match: /until compression triggers/i,
+    play: readUntilForgotten,
+  },
+  {
+    lesson: "s06",
+    prompt: "Use the compact tool, then say what you still know.",
+    match: /use the compact tool/i,
+    play: script([step("As you wish.", "compact", {})], (view) =>
+      view.summary
+        ? `What I still know is the summary:\n${view.summary}`
+        : `The tool says: ${firstLine(resultOf(view, "compact"))}. So I still know everything.`,
+    ),
+  },
+  {
+    lesson: "any",
+    prompt: "Run `sleep 60`.",
+    match: /^run `(.+)`/is,
+    play: (view, match) =>
+      script([bash("As you wish.", match[1] ?? "")], () => `It printed:\n${resultOf(view, "bash")}`)(view, match),
+  },
+  {
+    lesson: "subagent",
+    prompt: "",
+    match: /^find the test runner/i,
+    play: script([step("It is in package.json.", "read_file", { path: "package.json" })], (view) => {
+      const command = /"test": "([^"]*)"/.exec(resultOf(view, "read_file"))?.[1];
+      return command ? `The test script runs: ${command}` : "package.json has no test script.";
+    }),
+  },
+];
+
+/** The requests it can play, with the lesson that first can carry each out. */
+export const PROMPTS = PARTS.filter((part) => part.prompt).map(({ lesson, prompt }) => ({ lesson, prompt }));
+
+const CONFESSION = `This is a rehearsal, not a language model: a script that plays these requests and knows no others.
+${PROMPTS.map(({ prompt }) => `- ${prompt}`).join("\n")}
+Set ANTHROPIC_API_KEY to talk to a model.`;
+
+// --- reading the messages -------------------------------------------------------------------------------------------
+
+const COMPRESSED = /^\[Conversation compressed\./;
+const firstLine = (text: string) => text.split("\n").find((line) => line.trim()) ?? "";
+
+/** What tells one call of a tool from another. */
+function keyOf(input: unknown): string {
+  const { path, command, name, items, prompt } = Object(input);
+  if (Array.isArray(items)) return items.map((item) => Object(item).status).join(",");
+  return String(path ?? command ?? name ?? prompt ?? "");
+}
+
+/** One line that says what a file is about: the line that begins with "Fact:", or the first with words in it. */
+function factOf(text: string): string {
+  const lines = text.split("\n").filter((line) => !/^Output too large|^\[the first \d+ of/.test(line));
+  const fact = lines.find((line) => line.startsWith("Fact:"))?.slice(5) ?? lines.find((line) => /\p{L}/u.test(line));
+  return (fact ?? "(nothing)")
+    .replace(/^[\s/*#<!-]+/, "")
+    .trim()
+    .slice(0, 80);
+}
+
+const textOf = (message: Anthropic.MessageParam): string =>
+  typeof message.content === "string"
+    ? message.content
+    : message.content.map((block) => (block.type === "text" ? block.text : "")).join("\n");
+
+/** Reads a request's messages from the first to the last. */
+function look({ messages, system }: Anthropic.MessageCreateParams): View {
+  const anew = () => ({ done: [], folders: new Map(), facts: new Map(), compacted: false, cleared: 0 });
+  const lasting = { known: new Map(), summary: "", system: typeof system === "string" ? system : "" };
+  let view: View = { ...lasting, ...anew(), request: "" };
+  const calls = new Map<string, Anthropic.ToolUseBlockParam>();
+  for (const message of messages) {
+    const blocks = typeof message.content === "string" ? [] : message.content;
+    const results = blocks.filter((block) => block.type === "tool_result");
+    if (message.role === "user" && results.length === 0) {
+      const text = textOf(message);
+      view = { ...view, ...anew(), request: text };
+      if (COMPRESSED.test(text)) readSummary(view, blocks);
+    }
+    for (const block of blocks) {
+      if (block.type === "tool_use") calls.set(block.id, block);
+      if (block.type === "thinking") readNotes(view, block.thinking);
+      if (block.type === "text" && message.role === "assistant") readNotes(view, block.text);
+    }
+    for (const result of results) readResult(view, calls.get(result.tool_use_id), result);
+  }
+  return view;
+}
+
+function learn(view: View, path: string, fact: string): void {
+  view.facts.set(path, fact);
+  view.known.set(path, fact);
+}
+
+function readNotes(view: View, text: string): void {
+  for (const [, path, fact] of text.matchAll(/^Noted (\S+): (.*)$/gm)) if (path && fact) learn(view, path, fact);
+}
+
+function readResult(
+  view: View,
+  call: Anthropic.ToolUseBlockParam | undefined,
+  result: Anthropic.ToolResultBlockParam,
+): void {
+  if (!call) return;
+  const text = typeof result.content === "string" ? result.content : "";
+  const key = keyOf(call.input);
+  view.done.push({ tool: call.name, key, result: text, failed: result.is_error === true });
+  if (/^\[Previous: used /.test(text)) view.cleared++;
+  else if (call.name === "read_file") learn(view, key, result.is_error ? firstLine(text) : factOf(text));
+  else if (key.startsWith("ls -p ") && !result.is_error) {
+    view.folders.set(
+      key.slice(6),
+      text.split("\n").filter((name) => name && !/\/$|^\(/.test(name)),
+    );
+  }
+}
+
+// --- the summary: written for oneself, so that it can be read back --------------------------------------------------
+
+/** A summary of the view: its facts, what is still to be read, and the other calls that were made. */
+function summarize(view: View): string {
+  const folders = [...view.folders].map(([folder, names]) => {
+    const known = names.map((name): [string, string | undefined] => [name, view.facts.get(`${folder}/${name}`)]);
+    const read = known.flatMap(([name, fact]) => (fact === undefined ? [] : [`${name}: ${fact}`]));
+    const unread = known.flatMap(([name, fact]) => (fact === undefined ? [name] : []));
+    return [`Folder ${folder}`, ...read, `Unread: ${unread.join(" ") || "none"}`].join("\n");
+  });
+  const listed = (path: string) =>
+    [...view.folders].some(([folder, names]) => names.some((name) => path === `${folder}/${name}`));
+  const loose = [...view.known].filter(([path]) => !listed(path)).map(([path, fact]) => `Read ${path}: ${fact}`);
+  const calls = view.done.filter(
+    (done) => !["read_file", "todo"].includes(done.tool) && !done.key.startsWith("ls -p "),
+  );
+  const made = calls.map(
+    (done) => `Did ${JSON.stringify([done.tool, done.key, firstLine(done.result).slice(0, 80), done.failed])}`,
+  );
+  return [`Goal: ${firstLine(view.request).slice(0, 150)}`, ...folders, ...loose, ...made].join("\n");
+}
+
+function readSummary(view: View, blocks: Anthropic.ContentBlockParam[]): void {
+  const texts = blocks.map((block) => (block.type === "text" ? block.text : ""));
+  view.request = texts.map((text) => /^<request>\n(.*)\n<\/request>/s.exec(text)?.[1]).find((text) => text) ?? "";
+  view.compacted = true;
+  view.summary = texts[0]?.split("\n").slice(2).join("\n") ?? "";
+  let folder = "";
+  for (const line of view.summary.split("\n")) {
+    const [, word, rest] = /^(Folder|Unread:|Read|Did) (.*)$/.exec(line) ?? [];
+    const [, name, fact] = /^(\S+): (.*)$/.exec(word === "Read" ? (rest ?? "") : line) ?? [];
+    if (word === "Folder" && rest) {
+      folder = rest;
+      view.folders.set(folder, []);
+    } else if (word === "Unread:") {
+      if (rest !== "none") view.folders.get(folder)?.push(...(rest ?? "").split(" "));
+      folder = "";
+    } else if (word === "Did") {
+      const [tool, key, result, failed] = JSON.parse(rest ?? "[]");
+      view.done.push({ tool, key, result, failed });
+    } else if (name && fact && word === "Read") learn(view, name, fact);
+    else if (name && fact && folder) {
+      view.folders.get(folder)?.push(name);
+      learn(view, `${folder}/${name}`, fact);
+    }
+  }
+}
+
+// --- the reply ------------------------------------------------------------------------------------------------------
+
+/** Plays the part that fits the newest request; writes a summary when it is asked for one. */
+export const rehearse: Model = (request) => {
+  const last = request.messages.at(-1);
+  if (typeof last?.content === "string" && /summary of this conversation/i.test(last.content)) {
+    return {
+      content: [{ type: "text", text: summarize(look({ ...request, messages: request.messages.slice(0, -1) })) }],
+    };
+  }
+  const view = look(request);
+  for (const part of PARTS) {
+    const match = part.match.exec(view.request);
+    if (match) return toReply(part.play(view, match), request);
+  }
+  return { content: [{ type: "text", text: CONFESSION }] };
+};
+
+/** Notes between calls are thinking, as with the real models, and text where thinking would come back empty. */
+function toReply(next: Step | string, { thinking, tools }: Anthropic.MessageCreateParams): Reply {
+  if (typeof next === "string") return { content: [{ type: "text", text: next }] };
+  if (!tools?.some((tool) => "name" in tool && tool.name === next.tool)) {
+    return {
+      content: [{ type: "text", text: `This part needs the tool ${next.tool}, which this lesson does not have yet.` }],
+    };
+  }
+  const summarized = thinking?.type === "adaptive" && thinking.display === "summarized";
+  const note: ReplyBlock = summarized ? { type: "thinking", thinking: next.note } : { type: "text", text: next.note };
+  return { content: [note, { type: "tool_use", name: next.tool, input: next.input }] };
+}

@@ -1,0 +1,169 @@
+/**
+ * Runs a lesson without a key: starts the Messages API of this folder, copies what the lessons talk about to a scratch
+ * folder, and runs the lesson there.
+ *
+ *     npm start                       s06 on your key, in this folder; without a key offline
+ *     npm run offline -- s03 [args]   any lesson, offline
+ *     npm run demo                    a tour without a keyboard
+ */
+import { spawn } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { constants, tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import chart from "simple-ascii-chart";
+import { rehearse } from "./model.ts";
+import { type JournalEntry, startServer } from "./server.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const LESSONS = readdirSync(join(ROOT, "agents"));
+
+/** The file of a lesson, given as `s03`. @throws if there is no such lesson */
+function lessonFile(name: string): string {
+  const file = LESSONS.find((lesson) => /^s\d+$/.test(name) && lesson.startsWith(`${name}_`));
+  if (!file)
+    throw new Error(
+      `there is no lesson ${name}: name one of ${LESSONS.map((lesson) => lesson.slice(0, 3)).join(", ")}`,
+    );
+  return join(ROOT, "agents", file);
+}
+
+type Run = { folder: string; env?: Record<string, string>; seen?: (output: string) => void };
+
+/** Runs a lesson to its end. @returns its exit code */
+function runLesson(name: string, args: string[], { folder, env, seen }: Run): Promise<number> {
+  const child = spawn(process.execPath, ["--import", import.meta.resolve("tsx"), lessonFile(name), ...args], {
+    cwd: folder,
+    env: { ...process.env, ...env },
+    stdio: ["inherit", seen ? "pipe" : "inherit", "inherit"],
+  });
+  child.stdout?.setEncoding("utf8").on("data", (output: string) => {
+    process.stdout.write(output);
+    seen?.(output);
+  });
+  process.on("SIGINT", () => {}); // Ctrl-C is for the lesson, which is in the same terminal
+  for (const signal of ["SIGTERM", "SIGHUP"] as const) process.on(signal, () => child.kill(signal));
+  return new Promise((resolve, reject) => {
+    child.on("error", reject);
+    child.on("close", (code, killer) => resolve(code ?? 128 + (killer ? constants.signals[killer] : 0)));
+  });
+}
+
+/** The same, on the Messages API of this folder with the rehearsal model. */
+async function runOffline(name: string, args: string[], run: Run): Promise<{ code: number; journal: JournalEntry[] }> {
+  const server = await startServer({ model: rehearse });
+  const env = { ANTHROPIC_BASE_URL: server.url, ANTHROPIC_API_KEY: "offline", ANTHROPIC_AUTH_TOKEN: "", ...run.env };
+  const code = await runLesson(name, args, { ...run, env });
+  await server.close();
+  return { code, journal: server.journal };
+}
+
+/** A folder beside the lessons that git ignores: a conversation in it can be resumed, and what the agent does there harms nothing. */
+function scratch(): string {
+  const folder = join(ROOT, ".offline");
+  mkdirSync(folder, { recursive: true });
+  for (const name of ["agents", "docs", "skills", "package.json"]) {
+    if (existsSync(join(ROOT, name))) cpSync(join(ROOT, name), join(folder, name), { recursive: true });
+  }
+  return folder;
+}
+
+async function offline(name: string, args: string[]): Promise<number> {
+  const file = lessonFile(name);
+  const folder = scratch();
+  console.log(`[offline: ${file.slice(ROOT.length)} with the rehearsal model, in ${folder}]`);
+  return (await runOffline(name, args, { folder })).code;
+}
+
+/** s06 in this folder, on the key of the environment or of .env; without one offline. */
+async function start(args: string[]): Promise<number> {
+  if (existsSync(join(ROOT, ".env"))) process.loadEnvFile(join(ROOT, ".env"));
+  if (!process.env.ANTHROPIC_API_KEY && !process.env.ANTHROPIC_AUTH_TOKEN) {
+    console.log("[no ANTHROPIC_API_KEY: this is a rehearsal; README.md says how to use a key]");
+    return offline("s06", args);
+  }
+  console.log(`[your key, ${process.env.MODEL_ID || "the default model"}, in ${ROOT}]`);
+  return runLesson("s06", args, { folder: ROOT });
+}
+
+/** Size of the demo: files, and characters of each. */
+const DEMO = { files: 48, size: 3_000, threshold: 16_000 };
+const COLOURS = ["amber", "azure", "coral", "ebony", "ivory", "khaki", "mauve", "olive"];
+
+/** One long task in s06 with a small context: all three layers act, and still the answer has to be right. */
+async function demo(): Promise<number> {
+  const folder = mkdtempSync(join(tmpdir(), "six-layers-"));
+  mkdirSync(join(folder, "library"));
+  const facts: string[] = [];
+  for (let i = 0; i < DEMO.files; i++) {
+    const name = `library/book-${String(i + 1).padStart(2, "0")}.txt`;
+    const fact = `the cover of book ${i + 1} is ${COLOURS[(i * 5) % COLOURS.length]}`;
+    facts.push(`${name}: ${fact}`);
+    writeFileSync(
+      join(folder, name),
+      `${`Page after page of book ${i + 1}. `.repeat(200).slice(0, DEMO.size)}\nFact: ${fact}\n`,
+    );
+  }
+  const request =
+    "Read every file in the library/ folder one by one and report the fact in each; use the compact tool when half are read.";
+  console.log(
+    `[demo: s06 may use ${DEMO.threshold} tokens; the ${DEMO.files} files alone have about ${(DEMO.files * DEMO.size) / 3}]\n`,
+  );
+  let output = "";
+  const { code, journal } = await runOffline("s06", ["-y", request], {
+    folder,
+    env: { COMPACT_THRESHOLD: String(DEMO.threshold) },
+    seen: (part) => {
+      output += part;
+    },
+  });
+  rmSync(folder, { recursive: true });
+
+  const points = journal.map(({ promptTokens }, i): [number, number] => [i + 1, promptTokens]);
+  const settings = {
+    title: "context (tokens) by request; the line is the threshold",
+    width: 76,
+    height: 14,
+    thresholds: [{ y: DEMO.threshold }],
+    customXAxisTicks: points.flatMap(([x]) => (x % 10 === 0 ? [x] : [])),
+    customYAxisTicks: [0, 4_000, 8_000, 12_000, 16_000],
+    yRange: [0, 17_000] satisfies [number, number],
+    formatter: (value: number) => value.toLocaleString("en-US"),
+  };
+  console.log(`\n${chart(points, settings)}\n`);
+
+  const answer = output.slice(output.lastIndexOf("I have read all"));
+  const marks = { "layer 1": "[micro_compact]", "layer 2": "[auto_compact triggered]", "layer 3": "[manual compact]" };
+  const faults = [
+    ...Object.entries(marks).flatMap(([layer, mark]) =>
+      output.includes(mark) ? [] : [`${layer} did not act (no ${mark})`],
+    ),
+    ...facts.filter((fact) => !answer.includes(fact)).map((fact) => `the answer lacks "${fact}"`),
+    ...journal.flatMap(({ error }) => (error ? [`the API rejected a request: ${error}`] : [])),
+    ...(code === 0 ? [] : [`the lesson ended with exit code ${code}`]),
+  ];
+  for (const [layer, mark] of Object.entries(marks))
+    console.log(`${layer}: ${mark} × ${output.split(mark).length - 1}`);
+  const largest = Math.max(...journal.map(({ promptTokens }) => promptTokens));
+  console.log(
+    `${journal.length} requests, none above ${largest} tokens; ${facts.length - faults.length} of ${facts.length} facts right`,
+  );
+  for (const fault of faults) console.error(`demo: ${fault}`);
+  return faults.length === 0 ? 0 : 1;
+}
+
+async function main([command = "", ...args]: string[]): Promise<number> {
+  if (command === "demo") return demo();
+  if (command === "start") return start(args);
+  return offline(command, args);
+}
+
+main(process.argv.slice(2)).then(
+  (code) => {
+    process.exitCode = code;
+  },
+  (error: Error) => {
+    console.error(error.message);
+    process.exitCode = 1;
+  },
+);
