@@ -86,7 +86,7 @@ async function start(args: string[]): Promise<number> {
   return runLesson("s06", args, { folder: ROOT });
 }
 
-/** Size of the demo: files, and characters of each. */
+/** Files that the demo reads, characters of each, and tokens of context that s06 may use. */
 const DEMO = { files: 48, size: 3_000, threshold: 16_000 };
 const COLOURS = ["amber", "azure", "coral", "ebony", "ivory", "khaki", "mauve", "olive"];
 
@@ -109,10 +109,11 @@ async function demo(): Promise<number> {
   console.log(
     `[demo: s06 may use ${DEMO.threshold} tokens; the ${DEMO.files} files alone have about ${(DEMO.files * DEMO.size) / 3}]\n`,
   );
+  const own = Object.keys(process.env).filter((name) => /^(COMPACT_|CONTEXT_WINDOW$|THINKING$)/.test(name));
   let output = "";
   const { code, journal } = await runOffline("s06", ["-y", request], {
     folder,
-    env: { COMPACT_THRESHOLD: String(DEMO.threshold) },
+    env: { ...Object.fromEntries(own.map((name) => [name, ""])), COMPACT_THRESHOLD: String(DEMO.threshold) },
     seen: (part) => {
       output += part;
     },
@@ -133,21 +134,19 @@ async function demo(): Promise<number> {
   console.log(`\n${chart(points, settings)}\n`);
 
   const answer = output.slice(output.lastIndexOf("I have read all"));
+  const missing = facts.filter((fact) => !answer.includes(fact));
   const marks = { "layer 1": "[micro_compact]", "layer 2": "[auto_compact triggered]", "layer 3": "[manual compact]" };
-  const faults = [
-    ...Object.entries(marks).flatMap(([layer, mark]) =>
-      output.includes(mark) ? [] : [`${layer} did not act (no ${mark})`],
-    ),
-    ...facts.filter((fact) => !answer.includes(fact)).map((fact) => `the answer lacks "${fact}"`),
-    ...journal.flatMap(({ error }) => (error ? [`the API rejected a request: ${error}`] : [])),
-    ...(code === 0 ? [] : [`the lesson ended with exit code ${code}`]),
-  ];
-  for (const [layer, mark] of Object.entries(marks))
-    console.log(`${layer}: ${mark} × ${output.split(mark).length - 1}`);
+  const faults = missing.map((fact) => `the answer lacks "${fact}"`);
+  for (const [layer, mark] of Object.entries(marks)) {
+    const times = output.split(mark).length - 1;
+    console.log(`${layer}: ${mark} × ${times}`);
+    if (times === 0) faults.push(`${layer} did not act`);
+  }
+  for (const { error } of journal) if (error) faults.push(`the API rejected a request: ${error}`);
+  if (code !== 0) faults.push(`the lesson ended with exit code ${code}`);
   const largest = Math.max(...journal.map(({ promptTokens }) => promptTokens));
-  console.log(
-    `${journal.length} requests, none above ${largest} tokens; ${facts.length - faults.length} of ${facts.length} facts right`,
-  );
+  console.log(`${journal.length} requests, none above ${largest.toLocaleString("en-US")} tokens`);
+  console.log(`${facts.length - missing.length} of ${facts.length} facts right`);
   for (const fault of faults) console.error(`demo: ${fault}`);
   return faults.length === 0 ? 0 : 1;
 }
