@@ -13,7 +13,7 @@
 
 // #region imports
 import { spawn } from "node:child_process";
-import { existsSync, realpathSync } from "node:fs";
+import { existsSync, realpathSync, statSync } from "node:fs";
 import { basename } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { fileURLToPath } from "node:url";
@@ -23,7 +23,7 @@ import Anthropic, { AnthropicError, APIConnectionError, APIError } from "@anthro
 // #endregion
 
 // #region config
-if (existsSync(".env")) process.loadEnvFile();
+if (statSync(".env", { throwIfNoEntry: false })?.isFile()) process.loadEnvFile();
 
 export const WORKDIR = realpathSync(process.cwd());
 export const MODEL = process.env.MODEL_ID || "claude-sonnet-5-5";
@@ -40,12 +40,12 @@ const client = new Anthropic();
 let lineOpen = false;
 const dim = (text: string) => (process.stdout.isTTY ? styleText("dim", text) : text);
 
-/** Control and text-direction characters as visible signs, so that no output can drive the terminal. */
+/** Control, text-direction and invisible characters as visible signs, so that no output can drive the terminal. */
 const harmless = (text: string) =>
   text
     .replaceAll("\r\n", "\n")
     .replace(/[\0-\x08\x0b-\x1f]/g, (c) => String.fromCodePoint(0x2400 + c.charCodeAt(0)))
-    .replace(/[\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+    .replace(/[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, "\ufffd");
 
 /** Prints a piece of text as it arrives. */
 function print(text: string, style = (plain: string) => plain): void {
@@ -83,8 +83,11 @@ async function approve(command: string, signal?: AbortSignal): Promise<void> {
       "bash: not run: nobody can be asked, stdin is not a terminal; the person can start the agent with -y",
     );
   }
-  printLine(`$ ${command}`);
-  const answer = (await approval.ask("Run it? [Enter or y: yes, n: no, a: always] ", signal)).trim();
+  const lines = command.split("\n");
+  printLine(`$ ${lines.join("\n| ")}`);
+  // A long command can push its beginning off the screen: the question says how much there is to read.
+  const size = lines.length > 1 || command.length > 200 ? ` (${lines.length} lines, ${command.length} characters)` : "";
+  const answer = (await approval.ask(`Run it${size}? [Enter or y: yes, n: no, a: always] `, signal)).trim();
   if (/^a$/i.test(answer)) approval.always = true;
   else if (!/^y?$/i.test(answer)) throw new Error(`bash: the person refused to run this command (answer: ${answer})`);
 }
@@ -138,7 +141,7 @@ export function runBash(command: string, signal?: AbortSignal): Promise<string> 
     const interrupt = () => stop("interrupted by user");
     signal?.addEventListener("abort", interrupt);
     const timer = setTimeout(() => stop(`timed out after ${BASH_LIMIT / 1000} s and was killed`), BASH_LIMIT);
-    child.on("error", reject);
+    child.on("error", (error) => reject(new Error(`bash: it cannot be started (${error.message}); is it on PATH?`)));
     // A process in the background may hold the pipe for ever: what the command itself wrote is here by then.
     child.on("exit", () => setTimeout(() => child.stdout.destroy(), GRACE).unref());
     child.on("close", (code, killer) => {
@@ -369,6 +372,8 @@ async function main(): Promise<void> {
     options: { yes: { type: "boolean", short: "y", default: false }, help: { type: "boolean", short: "h" } },
   });
   if (flags.help) return console.log(HELP);
+  const request = positionals.join(" ");
+  if (positionals.length > 0 && !request.trim()) throw new Error("The request is empty; --help shows how to give one.");
   if (!process.env.ANTHROPIC_API_KEY && !process.env.ANTHROPIC_AUTH_TOKEN) {
     throw new Error("No credential: set ANTHROPIC_API_KEY in the environment or in .env (npm run demo needs none).");
   }
@@ -376,7 +381,12 @@ async function main(): Promise<void> {
   const terminal = process.stdin.isTTY && process.stdout.isTTY;
   const rl = createInterface({ input: process.stdin, output: process.stdout, terminal, prompt: `${LESSON} >> ` });
   approval.always = flags.yes;
-  if (process.stdin.isTTY) approval.ask = (question, signal) => rl.question(question, { signal });
+  if (process.stdin.isTTY) {
+    approval.ask = (question, signal) => {
+      if (terminal) rl.write(null, { ctrl: true, name: "u" }); // what was typed before the question is no answer
+      return rl.question(question, { signal });
+    };
+  }
 
   const messages: Anthropic.MessageParam[] = [];
   let turn: AbortController | undefined;
@@ -387,6 +397,10 @@ async function main(): Promise<void> {
   rl.on("close", () => {
     open = false;
     if (process.stdin.isTTY) turn?.abort(); // but the end of piped input is no wish to stop
+  });
+  process.stdout.on("error", () => {
+    turn?.abort(); // nobody reads on: the terminal is closed, or the other end of a pipe
+    rl.close();
   });
   for (const signal of ["SIGHUP", "SIGTERM"]) {
     process.once(signal, () => {
@@ -402,14 +416,14 @@ async function main(): Promise<void> {
   };
 
   if (positionals.length > 0) {
-    process.exitCode = (await carryOut(positionals.join(" "))) ? 0 : 1;
+    process.exitCode = (await carryOut(request)) ? 0 : 1;
   } else {
     const showPrompt = () => terminal && open && rl.prompt();
     showPrompt();
     for await (const line of rl) {
-      const request = line.trim();
-      if (request === "q" || request === "exit") break;
-      if (request) await carryOut(request);
+      const words = line.trim();
+      if (words === "q" || words === "exit") break;
+      if (words) await carryOut(words);
       showPrompt();
     }
     if (terminal && !open) printLine(""); // the shell's prompt goes on a line of its own
@@ -420,7 +434,7 @@ async function main(): Promise<void> {
 const script = process.argv[1] ?? "";
 if (existsSync(script) && realpathSync(script) === realpathSync(FILE)) {
   main().catch((error: Error) => {
-    console.error(error.message);
+    console.error(harmless(error.message));
     process.exitCode = 1;
   });
 }

@@ -17,7 +17,9 @@ import { isUtf8 } from "node:buffer";
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import {
+  accessSync,
   chmodSync,
+  constants,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -38,7 +40,7 @@ import { z } from "zod";
 // #endregion
 
 // #region config
-if (existsSync(".env")) process.loadEnvFile();
+if (statSync(".env", { throwIfNoEntry: false })?.isFile()) process.loadEnvFile();
 
 export const WORKDIR = realpathSync(process.cwd());
 export const MODEL = process.env.MODEL_ID || "claude-sonnet-5-5";
@@ -56,12 +58,12 @@ let lineOpen = false;
 let margin = ""; // before every line; runSubagent sets it
 const dim = (text: string) => (process.stdout.isTTY ? styleText("dim", text) : text);
 
-/** Control and text-direction characters as visible signs, so that no output can drive the terminal. */
+/** Control, text-direction and invisible characters as visible signs, so that no output can drive the terminal. */
 const harmless = (text: string) =>
   text
     .replaceAll("\r\n", "\n")
     .replace(/[\0-\x08\x0b-\x1f]/g, (c) => String.fromCodePoint(0x2400 + c.charCodeAt(0)))
-    .replace(/[\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+    .replace(/[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, "\ufffd");
 
 /** Prints a piece of text as it arrives. */
 function print(text: string, style = (plain: string) => plain): void {
@@ -100,8 +102,11 @@ async function approve(command: string, signal?: AbortSignal): Promise<void> {
       "bash: not run: nobody can be asked, stdin is not a terminal; the person can start the agent with -y",
     );
   }
-  printLine(`$ ${command}`);
-  const answer = (await approval.ask("Run it? [Enter or y: yes, n: no, a: always] ", signal)).trim();
+  const lines = command.split("\n");
+  printLine(`$ ${lines.join("\n| ")}`);
+  // A long command can push its beginning off the screen: the question says how much there is to read.
+  const size = lines.length > 1 || command.length > 200 ? ` (${lines.length} lines, ${command.length} characters)` : "";
+  const answer = (await approval.ask(`Run it${size}? [Enter or y: yes, n: no, a: always] `, signal)).trim();
   if (/^a$/i.test(answer)) approval.always = true;
   else if (!/^y?$/i.test(answer)) throw new Error(`bash: the person refused to run this command (answer: ${answer})`);
 }
@@ -155,7 +160,7 @@ export function runBash(command: string, signal?: AbortSignal): Promise<string> 
     const interrupt = () => stop("interrupted by user");
     signal?.addEventListener("abort", interrupt);
     const timer = setTimeout(() => stop(`timed out after ${BASH_LIMIT / 1000} s and was killed`), BASH_LIMIT);
-    child.on("error", reject);
+    child.on("error", (error) => reject(new Error(`bash: it cannot be started (${error.message}); is it on PATH?`)));
     // A process in the background may hold the pipe for ever: what the command itself wrote is here by then.
     child.on("exit", () => setTimeout(() => child.stdout.destroy(), GRACE).unref());
     child.on("close", (code, killer) => {
@@ -187,12 +192,18 @@ export function safePath(path: string): string {
 // #endregion
 
 // #region files
-/** The text of a file, byte order mark and line ends as they are. @throws if it is a folder, binary or not UTF-8 */
+const READ_LIMIT = 10_000_000; // bytes
+
+/** The text of a file, byte order mark and line ends as they are. @throws if it is no file, too large, or not UTF-8 */
 function readText(tool: string, path: string): string {
   const file = safePath(path);
-  if (!existsSync(file)) throw new Error(`${tool}: ${path} does not exist; list the folder with bash to see what does`);
-  if (statSync(file).isDirectory()) throw new Error(`${tool}: ${path} is a folder; list it with bash: ls`);
-  if (!statSync(file).isFile()) throw new Error(`${tool}: ${path} is no regular file but a device or a pipe; use bash`);
+  const stat = statSync(file, { throwIfNoEntry: false });
+  if (!stat) throw new Error(`${tool}: ${path} does not exist; list the folder with bash to see what does`);
+  if (stat.isDirectory()) throw new Error(`${tool}: ${path} is a folder; list it with bash: ls`);
+  if (!stat.isFile()) throw new Error(`${tool}: ${path} is no regular file but a device or a pipe; use bash`);
+  if (stat.size > READ_LIMIT) {
+    throw new Error(`${tool}: ${path} has ${stat.size} bytes, more than ${READ_LIMIT}; look at parts of it with bash`);
+  }
   const bytes = readFileSync(file);
   if (bytes.includes(0) || !isUtf8(bytes)) {
     throw new Error(`${tool}: ${path} is not UTF-8 text but binary (${bytes.length} bytes); look at it with bash`);
@@ -218,7 +229,8 @@ export function runRead(path: string, offset = 1, limit = Number.POSITIVE_INFINI
 export function runWrite(path: string, content: string): string {
   const file = safePath(path);
   const before = statSync(file, { throwIfNoEntry: false });
-  if (before?.isDirectory()) throw new Error(`write_file: ${path} is a folder; name a file in it`);
+  if (before && !before.isFile()) throw new Error(`write_file: ${path} is a folder or a device; name a file`);
+  if (before) accessSync(file, constants.W_OK); // a rename would replace a write-protected file
   mkdirSync(dirname(file), { recursive: true });
   const temporary = join(dirname(file), `.${randomUUID()}.tmp`);
   try {
@@ -235,15 +247,18 @@ export function runWrite(path: string, content: string): string {
 export function runEdit(path: string, oldText: string, newText: string): string {
   if (oldText === "") throw new Error("edit_file: old_text is empty; use write_file to write a whole file");
   const text = readText("edit_file", path);
+  // Models write \n: in a file whose lines end in \r\n it stands for that.
+  const isCrlf = text.includes("\r\n") && !/(?<!\r)\n/.test(text);
+  const adapt = (part: string) => (isCrlf ? part.replace(/\r?\n/g, "\r\n") : part);
+  const old = adapt(oldText);
   let count = 0;
-  for (let at = text.indexOf(oldText); at >= 0; at = text.indexOf(oldText, at + 1)) count++;
+  for (let at = text.indexOf(old); at >= 0; at = text.indexOf(old, at + 1)) count++;
   if (count === 0) throw new Error(`edit_file: old_text does not occur in ${path}; read it again and copy exactly`);
   if (count > 1)
     throw new Error(`edit_file: old_text occurs ${count} times in ${path}; include more lines to make it unique`);
-  runWrite(
-    path,
-    text.replace(oldText, () => newText),
-  );
+  const after = adapt(newText);
+  const edited = text.replace(old, () => after);
+  runWrite(path, edited);
   return `Edited ${path}`;
 }
 // #endregion
@@ -606,6 +621,8 @@ async function main(): Promise<void> {
     options: { yes: { type: "boolean", short: "y", default: false }, help: { type: "boolean", short: "h" } },
   });
   if (flags.help) return console.log(HELP);
+  const request = positionals.join(" ");
+  if (positionals.length > 0 && !request.trim()) throw new Error("The request is empty; --help shows how to give one.");
   if (!process.env.ANTHROPIC_API_KEY && !process.env.ANTHROPIC_AUTH_TOKEN) {
     throw new Error("No credential: set ANTHROPIC_API_KEY in the environment or in .env (npm run demo needs none).");
   }
@@ -613,7 +630,12 @@ async function main(): Promise<void> {
   const terminal = process.stdin.isTTY && process.stdout.isTTY;
   const rl = createInterface({ input: process.stdin, output: process.stdout, terminal, prompt: `${LESSON} >> ` });
   approval.always = flags.yes;
-  if (process.stdin.isTTY) approval.ask = (question, signal) => rl.question(question, { signal });
+  if (process.stdin.isTTY) {
+    approval.ask = (question, signal) => {
+      if (terminal) rl.write(null, { ctrl: true, name: "u" }); // what was typed before the question is no answer
+      return rl.question(question, { signal });
+    };
+  }
 
   const messages: Anthropic.MessageParam[] = [];
   let turn: AbortController | undefined;
@@ -624,6 +646,10 @@ async function main(): Promise<void> {
   rl.on("close", () => {
     open = false;
     if (process.stdin.isTTY) turn?.abort(); // but the end of piped input is no wish to stop
+  });
+  process.stdout.on("error", () => {
+    turn?.abort(); // nobody reads on: the terminal is closed, or the other end of a pipe
+    rl.close();
   });
   for (const signal of ["SIGHUP", "SIGTERM"]) {
     process.once(signal, () => {
@@ -639,14 +665,14 @@ async function main(): Promise<void> {
   };
 
   if (positionals.length > 0) {
-    process.exitCode = (await carryOut(positionals.join(" "))) ? 0 : 1;
+    process.exitCode = (await carryOut(request)) ? 0 : 1;
   } else {
     const showPrompt = () => terminal && open && rl.prompt();
     showPrompt();
     for await (const line of rl) {
-      const request = line.trim();
-      if (request === "q" || request === "exit") break;
-      if (request) await carryOut(request);
+      const words = line.trim();
+      if (words === "q" || words === "exit") break;
+      if (words) await carryOut(words);
       showPrompt();
     }
     if (terminal && !open) printLine(""); // the shell's prompt goes on a line of its own
@@ -657,7 +683,7 @@ async function main(): Promise<void> {
 const script = process.argv[1] ?? "";
 if (existsSync(script) && realpathSync(script) === realpathSync(FILE)) {
   main().catch((error: Error) => {
-    console.error(error.message);
+    console.error(harmless(error.message));
     process.exitCode = 1;
   });
 }

@@ -21,8 +21,10 @@ import { isUtf8 } from "node:buffer";
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import {
+  accessSync,
   appendFileSync,
   chmodSync,
+  constants,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -46,7 +48,7 @@ import { z } from "zod";
 // #endregion
 
 // #region config
-if (existsSync(".env")) process.loadEnvFile();
+if (statSync(".env", { throwIfNoEntry: false })?.isFile()) process.loadEnvFile();
 
 export const WORKDIR = realpathSync(process.cwd());
 export const MODEL = process.env.MODEL_ID || "claude-sonnet-5-5";
@@ -64,12 +66,12 @@ let lineOpen = false;
 let margin = ""; // before every line; runSubagent sets it
 const dim = (text: string) => (process.stdout.isTTY ? styleText("dim", text) : text);
 
-/** Control and text-direction characters as visible signs, so that no output can drive the terminal. */
+/** Control, text-direction and invisible characters as visible signs, so that no output can drive the terminal. */
 const harmless = (text: string) =>
   text
     .replaceAll("\r\n", "\n")
     .replace(/[\0-\x08\x0b-\x1f]/g, (c) => String.fromCodePoint(0x2400 + c.charCodeAt(0)))
-    .replace(/[\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+    .replace(/[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, "\ufffd");
 
 /** Prints a piece of text as it arrives. */
 function print(text: string, style = (plain: string) => plain): void {
@@ -108,8 +110,11 @@ async function approve(command: string, signal?: AbortSignal): Promise<void> {
       "bash: not run: nobody can be asked, stdin is not a terminal; the person can start the agent with -y",
     );
   }
-  printLine(`$ ${command}`);
-  const answer = (await approval.ask("Run it? [Enter or y: yes, n: no, a: always] ", signal)).trim();
+  const lines = command.split("\n");
+  printLine(`$ ${lines.join("\n| ")}`);
+  // A long command can push its beginning off the screen: the question says how much there is to read.
+  const size = lines.length > 1 || command.length > 200 ? ` (${lines.length} lines, ${command.length} characters)` : "";
+  const answer = (await approval.ask(`Run it${size}? [Enter or y: yes, n: no, a: always] `, signal)).trim();
   if (/^a$/i.test(answer)) approval.always = true;
   else if (!/^y?$/i.test(answer)) throw new Error(`bash: the person refused to run this command (answer: ${answer})`);
 }
@@ -163,7 +168,7 @@ export function runBash(command: string, signal?: AbortSignal): Promise<string> 
     const interrupt = () => stop("interrupted by user");
     signal?.addEventListener("abort", interrupt);
     const timer = setTimeout(() => stop(`timed out after ${BASH_LIMIT / 1000} s and was killed`), BASH_LIMIT);
-    child.on("error", reject);
+    child.on("error", (error) => reject(new Error(`bash: it cannot be started (${error.message}); is it on PATH?`)));
     // A process in the background may hold the pipe for ever: what the command itself wrote is here by then.
     child.on("exit", () => setTimeout(() => child.stdout.destroy(), GRACE).unref());
     child.on("close", (code, killer) => {
@@ -195,12 +200,18 @@ export function safePath(path: string): string {
 // #endregion
 
 // #region files
-/** The text of a file, byte order mark and line ends as they are. @throws if it is a folder, binary or not UTF-8 */
+const READ_LIMIT = 10_000_000; // bytes
+
+/** The text of a file, byte order mark and line ends as they are. @throws if it is no file, too large, or not UTF-8 */
 function readText(tool: string, path: string): string {
   const file = safePath(path);
-  if (!existsSync(file)) throw new Error(`${tool}: ${path} does not exist; list the folder with bash to see what does`);
-  if (statSync(file).isDirectory()) throw new Error(`${tool}: ${path} is a folder; list it with bash: ls`);
-  if (!statSync(file).isFile()) throw new Error(`${tool}: ${path} is no regular file but a device or a pipe; use bash`);
+  const stat = statSync(file, { throwIfNoEntry: false });
+  if (!stat) throw new Error(`${tool}: ${path} does not exist; list the folder with bash to see what does`);
+  if (stat.isDirectory()) throw new Error(`${tool}: ${path} is a folder; list it with bash: ls`);
+  if (!stat.isFile()) throw new Error(`${tool}: ${path} is no regular file but a device or a pipe; use bash`);
+  if (stat.size > READ_LIMIT) {
+    throw new Error(`${tool}: ${path} has ${stat.size} bytes, more than ${READ_LIMIT}; look at parts of it with bash`);
+  }
   const bytes = readFileSync(file);
   if (bytes.includes(0) || !isUtf8(bytes)) {
     throw new Error(`${tool}: ${path} is not UTF-8 text but binary (${bytes.length} bytes); look at it with bash`);
@@ -226,7 +237,8 @@ export function runRead(path: string, offset = 1, limit = Number.POSITIVE_INFINI
 export function runWrite(path: string, content: string): string {
   const file = safePath(path);
   const before = statSync(file, { throwIfNoEntry: false });
-  if (before?.isDirectory()) throw new Error(`write_file: ${path} is a folder; name a file in it`);
+  if (before && !before.isFile()) throw new Error(`write_file: ${path} is a folder or a device; name a file`);
+  if (before) accessSync(file, constants.W_OK); // a rename would replace a write-protected file
   mkdirSync(dirname(file), { recursive: true });
   const temporary = join(dirname(file), `.${randomUUID()}.tmp`);
   try {
@@ -243,15 +255,18 @@ export function runWrite(path: string, content: string): string {
 export function runEdit(path: string, oldText: string, newText: string): string {
   if (oldText === "") throw new Error("edit_file: old_text is empty; use write_file to write a whole file");
   const text = readText("edit_file", path);
+  // Models write \n: in a file whose lines end in \r\n it stands for that.
+  const isCrlf = text.includes("\r\n") && !/(?<!\r)\n/.test(text);
+  const adapt = (part: string) => (isCrlf ? part.replace(/\r?\n/g, "\r\n") : part);
+  const old = adapt(oldText);
   let count = 0;
-  for (let at = text.indexOf(oldText); at >= 0; at = text.indexOf(oldText, at + 1)) count++;
+  for (let at = text.indexOf(old); at >= 0; at = text.indexOf(old, at + 1)) count++;
   if (count === 0) throw new Error(`edit_file: old_text does not occur in ${path}; read it again and copy exactly`);
   if (count > 1)
     throw new Error(`edit_file: old_text occurs ${count} times in ${path}; include more lines to make it unique`);
-  runWrite(
-    path,
-    text.replace(oldText, () => newText),
-  );
+  const after = adapt(newText);
+  const edited = text.replace(old, () => after);
+  runWrite(path, edited);
   return `Edited ${path}`;
 }
 // #endregion
@@ -441,7 +456,7 @@ export class SkillLoader {
         const { name, description } = readSkill(file);
         const taken = this.skills.get(name);
         if (taken) throw new Error(`the name ${name} is taken by ${taken.file}`);
-        this.skills.set(name, { description: description.replace(/\s+/g, " "), file });
+        this.skills.set(name, { description: description.replace(/\s+/g, " ").toWellFormed(), file });
       } catch (error) {
         this.warnings.push(`skill left out: ${file}: ${explain(error)}`);
       }
@@ -485,16 +500,18 @@ function fromEnv(name: string): number | undefined {
 /** The form of the original tutorial: one limit before every call, layer 1 every turn, no minimum saving. */
 const TEXTBOOK = process.env.COMPACT_TEXTBOOK === "1";
 const OWN_THRESHOLD = fromEnv("COMPACT_THRESHOLD");
-/** Tokens of prompt (system, tools and messages) that a new request may find; above it comes compaction. */
-export const THRESHOLD = OWN_THRESHOLD ?? 50_000;
+const CONTEXT_WINDOW = fromEnv("CONTEXT_WINDOW");
 
 /** Tokens of prompt before a call within a turn: the window without room for the reply and 13,000 to spare. */
 export const autoCompactThreshold = (contextWindow = 200_000, maxOutput = 16_384): number =>
   contextWindow - Math.min(maxOutput, 20_000) - 13_000;
-const CONTEXT_WINDOW = fromEnv("CONTEXT_WINDOW");
+/** The same for the real window; of a small one, half. */
+const WINDOW_THRESHOLD = Math.max((CONTEXT_WINDOW ?? 0) / 2, autoCompactThreshold(CONTEXT_WINDOW, MAX_TOKENS));
+/** Tokens of prompt (system, tools and messages) that a new request may find; above it comes compaction. */
+export const THRESHOLD = OWN_THRESHOLD ?? Math.min(50_000, WINDOW_THRESHOLD);
 const ONE_LIMIT = TEXTBOOK || (OWN_THRESHOLD !== undefined && CONTEXT_WINDOW === undefined);
-export const TURN_THRESHOLD =
-  fromEnv("COMPACT_TURN_THRESHOLD") ?? (ONE_LIMIT ? THRESHOLD : autoCompactThreshold(CONTEXT_WINDOW, MAX_TOKENS));
+/** Tokens of prompt above which comes compaction within a turn. */
+export const TURN_THRESHOLD = fromEnv("COMPACT_TURN_THRESHOLD") ?? (ONE_LIMIT ? THRESHOLD : WINDOW_THRESHOLD);
 
 /** Newest tool results that layer 1 leaves alone. */
 export const KEEP_RECENT = fromEnv("COMPACT_KEEP_RECENT") ?? 3;
@@ -504,7 +521,7 @@ export const PRESERVE_RESULT_TOOLS = (process.env.COMPACT_PRESERVE || "load_skil
   .map((name) => name.trim());
 const MIN_SAVINGS = fromEnv("COMPACT_MIN_SAVINGS");
 /** Tokens that an automatic rewrite must save, or it is not worth the prompt cache and the thinking it costs. */
-const minSavings = (limit: number) => MIN_SAVINGS ?? (TEXTBOOK ? 0 : 0.4 * limit);
+const savingsFor = (limit: number) => MIN_SAVINGS ?? (TEXTBOOK ? 0 : 0.4 * limit);
 
 /** Newest messages that layer 2 keeps, in at most a quarter of THRESHOLD. */
 const KEEP_MESSAGES = 5;
@@ -513,7 +530,7 @@ const SUMMARY = Math.min(2_000, THRESHOLD / 10);
 /** Files that layer 2 restores, and tokens of each. */
 const RESTORED = { files: 5, tokens: 5_000 };
 /** Tokens that the results of one round may have together. */
-const LARGE_OUTPUT = Math.min(40_000, 0.4 * THRESHOLD);
+const LARGE_OUTPUT = Math.max(500, Math.min(40_000, 0.4 * THRESHOLD));
 // #endregion
 
 // #region counting
@@ -523,7 +540,7 @@ type Session = {
   tools: Anthropic.Tool[];
   /** 4 is the rule of thumb; every reply corrects it. */
   charsPerToken: number;
-  /** Its file, the lines that are still to be written there, and the messages that are written or among them. */
+  /** Its file, the lines that are still to be written to it, and the messages that are in one or the other. */
   transcript: string;
   unwritten: string[];
   recorded: WeakSet<Anthropic.MessageParam>;
@@ -637,6 +654,28 @@ function noteFiles(files: Touched, message: Anthropic.MessageParam): void {
     const edited = block.name !== "read_file";
     files.delete(name); // the last one touched goes last
     files.set(name, edited ? { ...before, edited } : { offset, limit, edited: before?.edited ?? false });
+  }
+}
+
+/** Characters of a saved output that the model is shown. */
+const PREVIEW = 2_000;
+
+/** Saves a text that is too large for the context. @returns what stands for it there: where it is, and its beginning */
+function saveOutput(id: string, text: string, preview = PREVIEW): string {
+  const folder = join(TRANSCRIPT_DIR, "outputs");
+  const name = id.replace(/[^\w-]/g, "_").slice(0, 100);
+  const taken = (n: number) => existsSync(join(folder, `${name}${n || ""}.txt`));
+  let n = 0;
+  while (taken(n)) n++;
+  const file = join(folder, `${name}${n || ""}.txt`);
+  const beginning = `[the first ${preview} of ${text.length} characters:]\n${text.slice(0, preview)}`;
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    writeFileSync(file, text, { mode: 0o600 });
+    return `Output too large. Saved to: ${relative(WORKDIR, file)}\n${beginning}`;
+  } catch (error) {
+    printLine(`[output not saved: ${explain(error)}]`);
+    return `Output too large, and it could not be saved (${explain(error)}).\n${beginning}`;
   }
 }
 // #endregion
@@ -804,17 +843,17 @@ async function summarize(messages: Anthropic.MessageParam[], options: CompactOpt
 }
 
 /** Whether a text has a name in it that is no part of a longer one. */
-const names = (text: string, name: string) =>
-  text
-    .split(name)
-    .some((before, i, parts) => i + 1 < parts.length && !/[\w-]$/.test(before) && !/^\w/.test(parts[i + 1] ?? ""));
+function mentions(text: string, name: string): boolean {
+  const parts = text.split(name);
+  return parts.slice(1).some((after, i) => !/^\w/.test(after) && !/[\w-]$/.test(parts[i] ?? ""));
+}
 
 /** Files to show again, as they are on disk now: named by the person and not edited yet, then the two touched last. */
 function restoreFiles(session: Session, tail: Anthropic.MessageParam[], budget: number): Anthropic.TextBlockParam[] {
   const shown: Touched = new Map();
   for (const message of tail) noteFiles(shown, message);
   const all = [...session.files];
-  const named = all.filter(([path, { edited }]) => !edited && names(session.requests, basename(path)));
+  const named = all.filter(([path, { edited }]) => !edited && mentions(session.requests, basename(path)));
   const blocks: Anthropic.TextBlockParam[] = [];
   let left = budget;
   for (const [path, { offset, limit }] of new Map([...named, ...all.slice(-2)])) {
@@ -833,6 +872,36 @@ function restoreFiles(session: Session, tail: Anthropic.MessageParam[], budget: 
     }
   }
   return blocks;
+}
+
+/** The person's request if it stands before `start`, and how many characters of it the context takes. */
+function requestBefore(messages: Anthropic.MessageParam[], start: number) {
+  const at = messages.findLastIndex((message) => requestIn(message) !== undefined);
+  const message = messages[at];
+  const request = (at < start && message && requestIn(message)) || "";
+  const isLarge = request.length / sessionOf(messages).charsPerToken > LARGE_OUTPUT;
+  return { request, isLarge, size: isLarge ? PREVIEW : request.length };
+}
+
+/** The message that stands for what was before `start`: summary, request, todos, and as many files as `room` tokens take. */
+function compressed(
+  messages: Anthropic.MessageParam[],
+  start: number,
+  summary: string,
+  room: number,
+): Anthropic.MessageParam {
+  const session = sessionOf(messages);
+  const blocks = [textBlock(`${COMPRESSED}${relative(WORKDIR, session.transcript)}]\n\n${summary}`)];
+  const { request, isLarge } = requestBefore(messages, start);
+  if (request) {
+    const words = isLarge ? saveOutput(`request_${Date.now()}`, request) : request;
+    blocks.push(textBlock(`<request>\n${words}\n${messages.at(-1)?.role === "assistant" ? ANSWERED : "</request>"}`));
+  }
+  const plans = session.tools.some((tool) => tool.name === "todo");
+  if (plans && TODO.items.length > 0) blocks.push(textBlock(TODO.render()));
+  const left = room - chars(summary) / session.charsPerToken;
+  blocks.push(...restoreFiles(session, messages.slice(start), Math.min(0.4 * THRESHOLD, left)));
+  return wellFormed({ role: "user", content: blocks });
 }
 
 /**
@@ -855,12 +924,8 @@ export async function autoCompact(
   }
   const start = tailStart(messages, trigger);
   const tail = messages.slice(start);
-  const asked = messages.findLastIndex((message) => requestIn(message) !== undefined);
-  const request = (asked < start && messages[asked] && requestIn(messages[asked])) || "";
-  const isLarge = request.length / session.charsPerToken > LARGE_OUTPUT;
-  const kept = promptChars(tail, session) + (isLarge ? PREVIEW : request.length);
-  const keptTokens = kept / session.charsPerToken;
-  if (trigger === "auto" && estimateTokens(messages) - keptTokens - SUMMARY < minSavings(limit)) return "skipped";
+  const kept = (promptChars(tail, session) + requestBefore(messages, start).size) / session.charsPerToken;
+  if (trigger === "auto" && estimateTokens(messages) - kept - SUMMARY < savingsFor(limit)) return "skipped";
 
   printLine(trigger === "auto" || trigger === "reactive" ? "[auto_compact triggered]" : "[manual compact]");
   let summary: string | undefined;
@@ -877,21 +942,10 @@ export async function autoCompact(
     return "failed";
   }
   session.failures = 0;
-
-  const file = relative(WORKDIR, session.transcript);
-  const blocks = [textBlock(`${COMPRESSED}${file}]\n\n${summary ?? NO_SUMMARY}`)];
-  if (request) {
-    const words = isLarge ? saveOutput(`request_${Date.now()}`, request) : request;
-    blocks.push(textBlock(`<request>\n${words}\n${messages.at(-1)?.role === "assistant" ? ANSWERED : "</request>"}`));
-  }
-  const plans = session.tools.some((tool) => tool.name === "todo");
-  if (plans && TODO.items.length > 0) blocks.push(textBlock(TODO.render()));
-  const room = limit - minSavings(limit) - keptTokens - chars(blocks[0]) / session.charsPerToken;
-  blocks.push(...restoreFiles(session, tail, Math.min(0.4 * THRESHOLD, room)));
-
+  const first = compressed(messages, start, summary ?? NO_SUMMARY, limit - savingsFor(limit) - kept);
   stripThinking(tail);
-  rewrite(messages, trigger, [wellFormed({ role: "user", content: blocks }), ...tail]);
-  if (session.unwritten.length === 0) printLine(`[transcript saved: ${file}]`);
+  rewrite(messages, trigger, [first, ...tail]);
+  if (session.unwritten.length === 0) printLine(`[transcript saved: ${relative(WORKDIR, session.transcript)}]`);
   printLine(`context: ~${count(estimateTokens(messages))} tokens`);
   return "done";
 }
@@ -911,7 +965,7 @@ async function compactIfNeeded(messages: Anthropic.MessageParam[], signal?: Abor
   const last = messages.at(-1);
   const limit = last && requestIn(last) !== undefined ? THRESHOLD : TURN_THRESHOLD;
   if (!TEXTBOOK && estimateTokens(messages) <= limit) return;
-  const { cleared, saved } = microCompact(messages, minSavings(limit));
+  const { cleared, saved } = microCompact(messages, savingsFor(limit));
   if (cleared) printLine(`[micro_compact] cleared ${cleared} old tool results (~${count(saved)} tokens)`);
   if (estimateTokens(messages) <= limit || sessionOf(messages).failures >= MAX_FAILURES) return;
   await autoCompact(messages, { trigger: "auto", limit, signal });
@@ -980,18 +1034,19 @@ function newestTranscript(): string {
 
 /**
  * Continues a transcript: its last compaction and what came after, as a history that the API accepts; what happens from
- * now on is appended to the same file. @throws if a line is no transcript's
+ * now on is appended to the same file. @throws if it is no transcript; it then stays as it is
  */
 export function resume(file: string): Anthropic.MessageParam[] {
   if (!existsSync(file)) throw new Error(`--transcript: ${file} does not exist; ls ${TRANSCRIPT_DIR} shows what does`);
-  const bytes = readFileSync(file);
-  const whole = bytes.lastIndexOf("\n") + 1;
-  if (typeof parseJson(bytes.toString("utf8", whole)) === "object") appendFileSync(file, "\n");
-  else truncateSync(file, whole); // a kill tore the last line
+  const lines = readFileSync(file, "utf8").split("\n");
+  const last = lines.pop() ?? ""; // "" after a whole line
+  const isWhole = typeof parseJson(last) === "object";
+  const size = Buffer.byteLength(lines.map((line) => `${line}\n`).join(""));
+  if (isWhole) lines.push(last);
 
   const session = { ...newSession(TRANSCRIPT_DIR, SYSTEM, TOOLS), transcript: resolve(file) };
   let messages: Anthropic.MessageParam[] = [];
-  for (const [i, line] of readFileSync(file, "utf8").split("\n").entries()) {
+  for (const [i, line] of lines.entries()) {
     if (line === "") continue;
     const entry = parse(`${file}: line ${i + 1}`, Entry, parseJson(line));
     if ("messages" in entry) messages = entry.messages;
@@ -1001,22 +1056,37 @@ export function resume(file: string): Anthropic.MessageParam[] {
       noteTodos(entry);
     }
   }
-  if (messages.length === 0) throw new Error(`${file} holds no messages; start without it`);
+  if (lines.length === 0) throw new Error(`${file} holds no messages; start without it`);
+  if (isWhole) appendFileSync(file, "\n");
+  else truncateSync(file, size); // a kill tore the last line
 
   stripThinking(messages); // it belongs to another run
   for (const message of messages) session.recorded.add(message);
-  sessions.set(messages, session);
-  const last = messages.at(-1);
-  const open = last?.role === "assistant" ? blocksOf(last).filter((block) => block.type === "tool_use") : [];
-  if (open.length > 0) {
-    const content = "(interrupted; it may have run)";
-    messages.push({
-      role: "user",
-      content: open.map(({ id }) => ({ type: "tool_result", tool_use_id: id, content, is_error: true })),
+  const history = pairUp(messages);
+  for (const message of history.slice(0, -1)) session.recorded.add(message);
+  sessions.set(history, session);
+  printLine(`[resumed ${relative(WORKDIR, session.transcript)}: ~${count(estimateTokens(history))} tokens]`);
+  return history;
+}
+
+/** Gives each call one result, right after it: a kill leaves calls without, two runs in one file results without a call. */
+function pairUp(messages: Anthropic.MessageParam[]): Anthropic.MessageParam[] {
+  const idsIn = (message: Anthropic.MessageParam) =>
+    blocksOf(message).map((block) =>
+      block.type === "tool_use" ? block.id : "tool_use_id" in block && block.tool_use_id,
+    );
+  return messages.flatMap((message, i): Anthropic.MessageParam[] => {
+    const before = messages.slice(Math.max(0, i - 1), i).flatMap(idsIn);
+    const after = messages.slice(i + 1, i + 2).flatMap(idsIn);
+    const blocks = blocksOf(message);
+    const content = blocks.filter((block) => block.type !== "tool_result" || before.includes(block.tool_use_id));
+    const open = blocks.filter((block) => block.type === "tool_use").filter((call) => !after.includes(call.id));
+    const results = open.map(({ id }): Anthropic.ToolResultBlockParam => {
+      return { type: "tool_result", tool_use_id: id, content: "(interrupted; it may have run)", is_error: true };
     });
-  }
-  printLine(`[resumed ${relative(WORKDIR, session.transcript)}: ~${count(estimateTokens(messages))} tokens]`);
-  return messages;
+    const kept = content.length < blocks.length ? { role: "user" as const, content } : message;
+    return [kept, { role: "user" as const, content: results }].filter((each) => each.content.length > 0);
+  });
 }
 
 /** The list as the last valid call of `todo` left it. */
@@ -1090,27 +1160,6 @@ async function callModel(
 // #endregion
 
 // #region bound
-/** Characters of a saved output that the model is shown. */
-const PREVIEW = 2_000;
-
-/** Saves a text that is too large for the context. @returns what stands for it there: where it is, and its beginning */
-function saveOutput(id: string, text: string, preview = PREVIEW): string {
-  const folder = join(TRANSCRIPT_DIR, "outputs");
-  const name = id.replace(/[^\w-]/g, "_").slice(0, 100);
-  const taken = (n: number) => existsSync(join(folder, `${name}${n || ""}.txt`));
-  let n = 0;
-  while (taken(n)) n++;
-  const file = join(folder, `${name}${n || ""}.txt`);
-  const beginning = `[the first ${preview} of ${text.length} characters:]\n${text.slice(0, preview)}`;
-  try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    writeFileSync(file, text, { mode: 0o600 });
-    return `Output too large. Saved to: ${relative(WORKDIR, file)}\n${beginning}`;
-  } catch (error) {
-    return `Output too large, and it could not be saved (${explain(error)}).\n${beginning}`;
-  }
-}
-
 /** Keeps the results of one round within LARGE_OUTPUT: the largest go to disk until the rest fits. */
 function boundResults(
   results: Anthropic.ToolResultBlockParam[],
@@ -1301,6 +1350,8 @@ async function main(): Promise<void> {
     },
   });
   if (flags.help) return console.log(HELP);
+  const request = positionals.join(" ");
+  if (positionals.length > 0 && !request.trim()) throw new Error("The request is empty; --help shows how to give one.");
   if (!process.env.ANTHROPIC_API_KEY && !process.env.ANTHROPIC_AUTH_TOKEN) {
     throw new Error("No credential: set ANTHROPIC_API_KEY in the environment or in .env (npm run demo needs none).");
   }
@@ -1311,9 +1362,14 @@ async function main(): Promise<void> {
 
   const terminal = process.stdin.isTTY && process.stdout.isTTY;
   const rl = createInterface({ input: process.stdin, output: process.stdout, terminal, prompt: `${LESSON} >> ` });
-  for (const warning of SKILLS.warnings) console.error(warning);
+  for (const warning of SKILLS.warnings) console.error(harmless(warning));
   approval.always = flags.yes;
-  if (process.stdin.isTTY) approval.ask = (question, signal) => rl.question(question, { signal });
+  if (process.stdin.isTTY) {
+    approval.ask = (question, signal) => {
+      if (terminal) rl.write(null, { ctrl: true, name: "u" }); // what was typed before the question is no answer
+      return rl.question(question, { signal });
+    };
+  }
 
   let turn: AbortController | undefined;
   let open = true;
@@ -1323,6 +1379,10 @@ async function main(): Promise<void> {
   rl.on("close", () => {
     open = false;
     if (process.stdin.isTTY) turn?.abort(); // but the end of piped input is no wish to stop
+  });
+  process.stdout.on("error", () => {
+    turn?.abort(); // nobody reads on: the terminal is closed, or the other end of a pipe
+    rl.close();
   });
   for (const signal of ["SIGHUP", "SIGTERM"]) {
     process.once(signal, () => {
@@ -1338,15 +1398,15 @@ async function main(): Promise<void> {
   };
 
   if (positionals.length > 0) {
-    process.exitCode = (await carryOut(positionals.join(" "))) ? 0 : 1;
+    process.exitCode = (await carryOut(request)) ? 0 : 1;
   } else {
     if (isUnfinished(messages)) await carryOut();
     const showPrompt = () => terminal && open && rl.prompt();
     showPrompt();
     for await (const line of rl) {
-      const request = line.trim();
-      if (request === "q" || request === "exit") break;
-      if (request) await carryOut(request);
+      const words = line.trim();
+      if (words === "q" || words === "exit") break;
+      if (words) await carryOut(words);
       showPrompt();
     }
     if (terminal && !open) printLine(""); // the shell's prompt goes on a line of its own
@@ -1357,7 +1417,7 @@ async function main(): Promise<void> {
 const script = process.argv[1] ?? "";
 if (existsSync(script) && realpathSync(script) === realpathSync(FILE)) {
   main().catch((error: Error) => {
-    console.error(error.message);
+    console.error(harmless(error.message));
     process.exitCode = 1;
   });
 }

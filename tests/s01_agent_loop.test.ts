@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -539,6 +539,19 @@ describe("the loop and its tool", () => {
     assert.equal(sent.length, 0);
   });
 
+  test("the question for a long command says how much there is to read, and shows which lines belong to it", async () => {
+    const questions: string[] = [];
+    approval.always = false;
+    approval.ask = async (question) => {
+      questions.push(question);
+      return "n";
+    };
+    await turn([call("true", `touch a${"\n".repeat(60)}$ ls`, `true ${" ".repeat(300)}; touch b`), say("as you like")]);
+    assert.match(questions[0] ?? "", /^Run it\?/);
+    assert.match(questions[1] ?? "", /61 lines/);
+    assert.match(questions[2] ?? "", /1 lines, 314 characters/);
+  });
+
   test("an interrupt while the person is asked is no answer: nothing runs", async () => {
     const stop = new AbortController();
     approval.always = false;
@@ -861,6 +874,41 @@ describe("the program without a terminal", { concurrency: 4 }, () => {
       await until(() => !runs(pidIn(parent)) && !runs(pidIn(child)));
     });
   }
+
+  test("ends the turn without a stack trace when nobody reads its output any more", async (t) => {
+    const run = await lesson(t, [call("echo one"), call("sleep 0.2; echo two"), say("done")], ["-y", "go"]);
+    await until(() => run.seen.stdout.includes("one"));
+    run.child.stdout?.destroy();
+    const { code, stderr } = await run.ended;
+    assert.equal(stderr, "");
+    assert.equal(code, 1);
+  });
+
+  test("sends no empty request but says that it is empty", async (t) => {
+    for (const words of ["", "  "]) {
+      const run = await lesson(t, [say("what?")], ["-y", words]);
+      const { code, stderr } = await run.ended;
+      assert.equal(code, 1);
+      assert.match(stderr, /^The request is empty.*--help.*\n$/);
+      assert.equal(run.journal.length, 0);
+    }
+  });
+
+  test("starts in a folder that has a folder called .env", async (t) => {
+    mkdirSync(".env");
+    const run = await lesson(t, [say("hello")], ["hi"]);
+    const { code, stderr } = await run.ended;
+    rmSync(".env", { recursive: true });
+    assert.equal(code, 0, stderr);
+  });
+
+  test("says what is missing when there is no bash", async (t) => {
+    const run = await lesson(t, [call("true"), say("a pity")], ["-y", "go"], { env: { PATH: folder } });
+    const { code } = await run.ended;
+    assert.equal(code, 0);
+    const [result] = resultsIn(run.journal[1]?.request.messages ?? []);
+    assert.match(result?.text ?? "", /^bash: .*ENOENT.*PATH/);
+  });
 });
 
 describe("the file", { concurrency: 4 }, () => {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import {
   chmodSync,
   closeSync,
@@ -14,6 +14,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
 } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -500,4 +501,40 @@ test("a missing file, a folder and a binary file cannot be edited, and stay as t
   assert.throws(() => runEdit("blob", "a", "b"), /blob.*binary/);
   assert.deepEqual(readFileSync("blob"), bytes);
   assert.deepEqual(readdirSync(folder), ["blob", "src"]);
+});
+
+test("a file of more than 10 MB is refused with its size, not read", () => {
+  writeFileSync("big", "");
+  truncateSync("big", 10_000_001);
+  assert.throws(() => runRead("big", 1, 5), /read_file: big has 10000001 bytes.*bash/);
+  assert.throws(() => runEdit("big", "a", "b"), /edit_file: big has 10000001 bytes/);
+});
+
+test("in a file whose lines end in CRLF, an edit with plain line ends fits and keeps them", () => {
+  writeFileSync("f", "a\r\nb\r\nc\r\n");
+  runEdit("f", "a\nb", "a\nnew\nb");
+  assert.equal(contentOf("f"), "a\r\nnew\r\nb\r\nc\r\n");
+  runEdit("f", "new\r\n", "");
+  assert.equal(contentOf("f"), "a\r\nb\r\nc\r\n");
+});
+
+test("in a file with both kinds of line end, an edit is literal", () => {
+  writeFileSync("f", "a\r\nb\nc\n");
+  assert.throws(() => runEdit("f", "a\nb", "x"), /does not occur/);
+  runEdit("f", "b\nc", "b\nd");
+  assert.equal(contentOf("f"), "a\r\nb\nd\n");
+});
+
+test("a write does not put a file in the place of a pipe", () => {
+  assert.equal(spawnSync("mkfifo", ["pipe"]).status, 0);
+  assert.throws(() => runWrite("pipe", "x"), /write_file: pipe is .* device/);
+  assert.equal(lstatSync("pipe").isFIFO(), true);
+});
+
+const root = process.getuid?.() === 0 && "root may write everywhere";
+test("a write-protected file is not replaced", { skip: root }, () => {
+  writeFileSync("f", "old");
+  chmodSync("f", 0o444);
+  assert.throws(() => runWrite("f", "new"), /EACCES/);
+  assert.equal(contentOf("f"), "old");
 });

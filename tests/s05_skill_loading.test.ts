@@ -341,3 +341,17 @@ describe("the skills of this project", () => {
     for (const line of loader.descriptions().split("\n")) assert.match(line, /^- [\w-]+: .*\buse when\b/i);
   });
 });
+
+test("a description with broken characters does not spoil every request", async () => {
+  const { description } = read('---\nname: one\ndescription: "bad \\uD800 x"\n---\nbody');
+  assert.equal(description, "- one: bad \ufffd x");
+});
+
+test("a warning about a skill cannot drive the terminal", async () => {
+  const file = write(SKILLS, "evil", "---\nname: [\u001b]0;PWNED\u0007\n---\n");
+  server.model = scripted(say("hello"));
+  const { stderr } = await start("s05_skill_loading", ["hi"]).ended;
+  rmSync(join(file, ".."), { recursive: true });
+  assert.match(stderr, /evil.SKILL\.md/);
+  assert.doesNotMatch(stderr, /[\u0007\u001b]/);
+});

@@ -535,3 +535,46 @@ test("a request that the API calls invalid is taken out, and the conversation ca
     ["user", "assistant"],
   );
 });
+
+test("a file that is no transcript is refused and stays as it is", async () => {
+  for (const text of ["precious, no newline", `{"name":"x"}`, "a\nb", ""]) {
+    const file = join(folder, "precious.txt");
+    writeFileSync(file, text);
+    await assert.rejects(resume(file), /precious\.txt/);
+    assert.equal(readFileSync(file, "utf8"), text);
+  }
+});
+
+test("what two runs wrote into one file is put in order: a result without its call is left out, a call gets its result", async () => {
+  const file = written([
+    user("go"),
+    calls("a", "b"),
+    { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: "one" }] },
+    answer("next"),
+    results("b"),
+    user("again"),
+    calls("c"),
+    user("are you there?"),
+  ]);
+  const messages = await resume(file);
+  play(say("all in order"));
+  assert.equal(await turn(messages), "done");
+  assert.deepEqual(resultsOf(messages).sort(), [
+    "(interrupted; it may have run)",
+    "(interrupted; it may have run)",
+    "one",
+  ]);
+});
+
+test("a conversation whose only request was refused can be resumed, and is empty", async () => {
+  play({ content: [{ type: "text", text: "no" }], stop_reason: "refusal" }, say("hello"));
+  await start(LESSON, ["something"]).ended;
+  const { code, stdout } = await start(LESSON, ["--resume", "something else"]).ended;
+  assert.equal(code, 0, stdout);
+  assert.deepEqual(sentAt(1), [user("something else")]);
+});
+
+test("a small window has limits that fit into it", async () => {
+  const { stdout } = await start(LESSON, [], { COMPACT_THRESHOLD: "", CONTEXT_WINDOW: "32768" }, "/context\n").ended;
+  assert.match(stdout, /above 16,384 when a request arrives, above 16,384 within a turn/);
+});
