@@ -937,7 +937,7 @@ export async function autoCompact(
     }
   } catch (error) {
     session.failures++;
-    const off = session.failures >= MAX_FAILURES ? "; automatic compaction is off until /compact succeeds" : "";
+    const off = session.failures >= MAX_FAILURES ? "; automatic compaction is off until the next /compact" : "";
     printLine(`[compaction failed: ${explain(error)}${off}]`);
     return "failed";
   }

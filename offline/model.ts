@@ -399,9 +399,7 @@ function summarize(view: View): string {
   const listed = (path: string) =>
     [...view.folders].some(([folder, names]) => names.some((name) => path === `${folder}/${name}`));
   const loose = [...view.known].filter(([path]) => !listed(path)).map(([path, fact]) => `Read ${path}: ${fact}`);
-  const calls = view.done.filter(
-    (done) => !["read_file", "todo"].includes(done.tool) && !done.key.startsWith("ls -p "),
-  );
+  const calls = view.done.filter((done) => done.tool !== "read_file" && !done.key.startsWith("ls -p "));
   const made = calls.map(
     (done) => `Did ${JSON.stringify([done.tool, done.key, firstLine(done.result).slice(0, 80), done.failed])}`,
   );

@@ -280,6 +280,20 @@ describe("all it knows is in the messages", () => {
     assert.deepEqual(called(rehearse(request(compressed("(lost)"))))?.input, { command: "ls -p notes" });
   });
 
+  test("its summary says which todos stand, so that a plan is not begun anew", () => {
+    const plan = user(PROMPTS.find(({ prompt }) => prompt.includes("math.mjs"))?.prompt ?? "");
+    const first = called(rehearse(request(plan)));
+    assert.equal(first?.name, "todo");
+    const planned = round("a", "todo", Object(first?.input), "[>] #1: write math.mjs\n(0/3 completed)");
+    const asked = user("Write a summary of this conversation.");
+    const summary = said(rehearse(request(plan, ...planned, asked)));
+    const compressed = user([
+      { type: "text", text: `[Conversation compressed. Transcript: t.jsonl]\n\n${summary}` },
+      { type: "text", text: `<request>\n${String(plan.content)}\n</request>` },
+    ]);
+    assert.equal(called(rehearse(request(compressed)))?.name, "write_file");
+  });
+
   test("it does not take a restored file that speaks of summaries for a request for one", () => {
     const compressed = user([
       {
