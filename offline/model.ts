@@ -374,6 +374,7 @@ function readResult(
 ): void {
   if (!call) return;
   const text = typeof result.content === "string" ? result.content : "";
+  if (text.startsWith("(interrupted;")) return; // whatever it was to tell has to be asked for again
   const key = keyOf(call.input);
   view.done.push({ tool: call.name, key, result: text, failed: result.is_error === true });
   if (/^\[Previous: used /.test(text)) view.cleared++;

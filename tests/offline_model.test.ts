@@ -244,6 +244,11 @@ describe("all it knows is in the messages", () => {
     assert.deepEqual(called(rehearse(request(READ_ALL, ...LISTED, ...cleared)))?.input, { path: "notes/one.txt" });
   });
 
+  test("it makes a call again that a crash left without its result", () => {
+    const killed = round("b", "read_file", { path: "notes/one.txt" }, "(interrupted; it may have run)");
+    assert.deepEqual(called(rehearse(request(READ_ALL, ...LISTED, ...killed)))?.input, { path: "notes/one.txt" });
+  });
+
   test("it sees that results were cleared, when that is what it was asked to wait for", () => {
     const waiting = user("Keep reading the files in agents/ until compression triggers by itself.");
     const listed = round("a", "bash", { command: "ls -p agents" }, "one.ts\n");
