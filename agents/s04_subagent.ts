@@ -399,6 +399,7 @@ export async function runSubagent(prompt: string, { signal }: TurnOptions = {}):
   } finally {
     margin = "";
   }
+  if (outcome === "done" && messages.at(-1)?.role !== "assistant") outcome = "it ended without an answer";
   const texts = messages.map((message) => (message.role === "assistant" ? textOf(message.content) : ""));
   const answer = texts.findLast((text) => text !== "") ?? "(it wrote nothing)";
   return outcome === "done" ? answer : `(the subagent was not done: ${outcome})\n${answer}`;

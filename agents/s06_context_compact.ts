@@ -398,7 +398,7 @@ const CHILD_ROUNDS = 30;
 export async function runSubagent(prompt: string, { signal }: TurnOptions = {}): Promise<string> {
   const messages: Anthropic.MessageParam[] = wellFormed([{ role: "user", content: prompt }]);
   const tools = TOOLS.filter((tool) => tool.name !== "task" && tool.name !== "todo");
-  sessions.set(messages, newSession(join(TRANSCRIPT_DIR, "tasks"), CHILD_SYSTEM, tools));
+  sessions.set(messages, newSession(join(TRANSCRIPT_DIR, "tasks")));
   let outcome: string;
   margin = "  ";
   try {
@@ -408,6 +408,7 @@ export async function runSubagent(prompt: string, { signal }: TurnOptions = {}):
   } finally {
     margin = "";
   }
+  if (outcome === "done" && messages.at(-1)?.role !== "assistant") outcome = "it ended without an answer";
   const texts = messages.map((message) => (message.role === "assistant" ? textOf(message.content) : ""));
   const answer = texts.findLast((text) => text !== "") ?? "(it wrote nothing)";
   return outcome === "done" ? answer : `(the subagent was not done: ${outcome})\n${answer}`;
@@ -554,17 +555,17 @@ type Session = {
 type Touched = Map<string, { offset?: number; limit?: number; edited: boolean }>;
 const sessions = new WeakMap<Anthropic.MessageParam[], Session>();
 
-function newSession(folder: string, system: string, tools: Anthropic.Tool[]): Session {
+function newSession(folder: string): Session {
   let now = Date.now();
   const file = () => join(folder, `transcript_${now}_${process.pid}.jsonl`);
   while (existsSync(file())) now++;
   const recorded = new WeakSet<Anthropic.MessageParam>();
   const known = { charsPerToken: 4, unwritten: [], recorded, files: new Map(), requests: "", failures: 0 };
-  return { system, tools, transcript: file(), ...known };
+  return { system: SYSTEM, tools: TOOLS, transcript: file(), ...known };
 }
 
 function sessionOf(messages: Anthropic.MessageParam[]): Session {
-  const session = sessions.get(messages) ?? newSession(TRANSCRIPT_DIR, SYSTEM, TOOLS);
+  const session = sessions.get(messages) ?? newSession(TRANSCRIPT_DIR);
   sessions.set(messages, session);
   return session;
 }
@@ -595,11 +596,11 @@ let complained = false;
 /** Appends to the transcript every message that is not in it yet; called whenever the history has grown. */
 function record(messages: Anthropic.MessageParam[]): void {
   const session = sessionOf(messages);
-  for (const message of messages) {
+  for (const [i, message] of messages.entries()) {
     if (session.recorded.has(message)) continue;
     session.recorded.add(message);
     session.unwritten.push(`${JSON.stringify(message)}\n`);
-    takeNote(session, message);
+    takeNote(session, message, messages[i - 1]);
   }
   try {
     mkdirSync(dirname(session.transcript), { recursive: true, mode: 0o700 });
@@ -638,23 +639,34 @@ function rewrite(messages: Anthropic.MessageParam[], trigger: string, history: A
   record(messages);
 }
 
-/** Remembers what the person asks in a message and which files its calls touch. */
-function takeNote(session: Session, message: Anthropic.MessageParam): void {
+/** Remembers what the person asks in a message, or which files were touched by the calls that its results answer. */
+function takeNote(session: Session, message: Anthropic.MessageParam, before?: Anthropic.MessageParam): void {
   if (typeof message.content === "string") session.requests += `\n${message.content}`;
-  noteFiles(session.files, message);
+  for (const { path, edited, offset, limit } of fileCalls(message, before)) {
+    const known = session.files.get(path);
+    session.files.delete(path); // the last one touched goes last
+    session.files.set(path, edited ? { ...known, edited } : { offset, limit, edited: known?.edited ?? false });
+  }
 }
 
-function noteFiles(files: Touched, message: Anthropic.MessageParam): void {
-  for (const block of blocksOf(message)) {
-    if (block.type !== "tool_use" || !/^(read|write|edit)_file$/.test(block.name)) continue;
-    const { path, offset, limit } = Object(block.input);
-    if (typeof path !== "string") continue;
+/** The calls of a message that worked, by the results in the message after it. */
+function answeredCalls(results: Anthropic.MessageParam, calls?: Anthropic.MessageParam) {
+  return blocksOf(results).flatMap((result) => {
+    if (result.type !== "tool_result" || result.is_error || !calls) return [];
+    const call = blocksOf(calls).find((block) => block.type === "tool_use" && block.id === result.tool_use_id);
+    return call?.type === "tool_use" ? [{ call, text: String(result.content) }] : [];
+  });
+}
+
+/** Those of them that are about a file, and whether its text is there to be seen. */
+function fileCalls(results: Anthropic.MessageParam, calls?: Anthropic.MessageParam) {
+  return answeredCalls(results, calls).flatMap(({ call, text }) => {
+    const { path, offset, limit } = Object(call.input);
+    if (!/^(read|write|edit)_file$/.test(call.name) || typeof path !== "string") return [];
+    const isShown = call.name !== "edit_file" && !/^(\[Previous: used |Output too large)/.test(text);
     const name = relative(WORKDIR, resolve(WORKDIR, path));
-    const before = files.get(name);
-    const edited = block.name !== "read_file";
-    files.delete(name); // the last one touched goes last
-    files.set(name, edited ? { ...before, edited } : { offset, limit, edited: before?.edited ?? false });
-  }
+    return [{ path: name, offset, limit, edited: call.name !== "read_file", isShown }];
+  });
 }
 
 /** Characters of a saved output that the model is shown. */
@@ -789,7 +801,8 @@ function tailStart(messages: Anthropic.MessageParam[], trigger: Trigger): number
     if (message?.role !== "assistant") continue;
     const unanswered = i === last && blocksOf(message).some((block) => block.type === "tool_use");
     const tokens = chars(messages.slice(i)) / charsPerToken;
-    const fits = trigger !== "manual" && messages.length - i <= KEEP_MESSAGES && tokens <= THRESHOLD / 4;
+    const fits =
+      (trigger === "auto" || trigger === "tool") && messages.length - i <= KEEP_MESSAGES && tokens <= THRESHOLD / 4;
     if (!unanswered && !fits) break;
     start = i;
   }
@@ -825,6 +838,7 @@ async function summarize(messages: Anthropic.MessageParam[], options: CompactOpt
     if (cleared) {
       sessions.set(history, sessionOf(messages));
       microCompact(history);
+      stripThinking(history);
     }
     try {
       const question: Anthropic.MessageParam = wellFormed({ role: "user", content: request });
@@ -850,8 +864,8 @@ function mentions(text: string, name: string): boolean {
 
 /** Files to show again, as they are on disk now: named by the person and not edited yet, then the two touched last. */
 function restoreFiles(session: Session, tail: Anthropic.MessageParam[], budget: number): Anthropic.TextBlockParam[] {
-  const shown: Touched = new Map();
-  for (const message of tail) noteFiles(shown, message);
+  const calls = tail.flatMap((message, i) => fileCalls(message, tail[i - 1]));
+  const shown = new Set(calls.flatMap(({ path, isShown }) => (isShown ? [path] : [])));
   const all = [...session.files];
   const named = all.filter(([path, { edited }]) => !edited && mentions(session.requests, basename(path)));
   const blocks: Anthropic.TextBlockParam[] = [];
@@ -891,7 +905,8 @@ function compressed(
   room: number,
 ): Anthropic.MessageParam {
   const session = sessionOf(messages);
-  const blocks = [textBlock(`${COMPRESSED}${relative(WORKDIR, session.transcript)}]\n\n${summary}`)];
+  const file = session.unwritten.length > 0 ? "not written" : relative(WORKDIR, session.transcript);
+  const blocks = [textBlock(`${COMPRESSED}${file}]\n\n${summary}`)];
   const { request, isLarge } = requestBefore(messages, start);
   if (request) {
     const words = isLarge ? saveOutput(`request_${Date.now()}`, request) : request;
@@ -957,7 +972,7 @@ addTool(
   "compact",
   "Replace the conversation so far by a summary, to free context. `focus` says what to keep above all.",
   CompactInput,
-  () => "The conversation is compacted after this round.",
+  () => "After this round; if it succeeds, the conversation begins with a summary.",
 );
 
 /** Before each call: layer 1 when the prompt is past its limit, layer 2 when it then still is. */
@@ -1002,12 +1017,10 @@ async function callOrCompact(
   if (tooLong || reply?.stop_reason === "model_context_window_exceeded") {
     const outcome = await autoCompact(messages, { trigger: "reactive", signal: options.signal });
     if (outcome === "interrupted") return undefined;
-    if (outcome !== "done") {
-      if (tooLong) throw tooLong;
-      return reply;
-    }
-    reply = await callModel(messages, options);
+    if (outcome !== "done" && tooLong) throw tooLong;
+    if (outcome === "done") reply = await callModel(messages, options);
   }
+  if (reply?.stop_reason === "model_context_window_exceeded") reply.content = []; // there was no room for it
   if (reply) calibrate(messages, reply.usage);
   return reply;
 }
@@ -1027,7 +1040,8 @@ const Entry = z.union([z.object({ type: z.literal("compaction"), messages: z.arr
 function newestTranscript(): string {
   const started = (name: string) => Number(/^transcript_(\d+)_\d+\.jsonl$/.exec(name)?.[1] ?? 0);
   const names = existsSync(TRANSCRIPT_DIR) ? readdirSync(TRANSCRIPT_DIR).filter(started) : [];
-  const newest = names.sort((a, b) => started(a) - started(b)).at(-1);
+  const isBegun = (name: string) => readFileSync(join(TRANSCRIPT_DIR, name)).includes("\n");
+  const newest = names.sort((a, b) => started(a) - started(b)).findLast(isBegun);
   if (!newest) throw new Error(`--resume: there is no transcript in ${TRANSCRIPT_DIR}; start without it`);
   return join(TRANSCRIPT_DIR, newest);
 }
@@ -1044,16 +1058,16 @@ export function resume(file: string): Anthropic.MessageParam[] {
   const size = Buffer.byteLength(lines.map((line) => `${line}\n`).join(""));
   if (isWhole) lines.push(last);
 
-  const session = { ...newSession(TRANSCRIPT_DIR, SYSTEM, TOOLS), transcript: resolve(file) };
+  const session = { ...newSession(TRANSCRIPT_DIR), transcript: resolve(file) };
   let messages: Anthropic.MessageParam[] = [];
   for (const [i, line] of lines.entries()) {
     if (line === "") continue;
     const entry = parse(`${file}: line ${i + 1}`, Entry, parseJson(line));
     if ("messages" in entry) messages = entry.messages;
     else {
+      takeNote(session, entry, messages.at(-1));
+      noteTodos(entry, messages.at(-1));
       messages.push(entry);
-      takeNote(session, entry);
-      noteTodos(entry);
     }
   }
   if (lines.length === 0) throw new Error(`${file} holds no messages; start without it`);
@@ -1089,12 +1103,11 @@ function pairUp(messages: Anthropic.MessageParam[]): Anthropic.MessageParam[] {
   });
 }
 
-/** The list as the last valid call of `todo` left it. */
-function noteTodos(message: Anthropic.MessageParam): void {
-  for (const block of blocksOf(message)) {
-    if (block.type !== "tool_use" || block.name !== "todo") continue;
-    const items = TodoItems.safeParse(Object(block.input).items);
-    if (items.success) TODO.items = items.data;
+/** The list as the last call of `todo` that worked left it. */
+function noteTodos(message: Anthropic.MessageParam, before?: Anthropic.MessageParam): void {
+  for (const { call } of answeredCalls(message, before)) {
+    const items = TodoItems.safeParse(Object(call.input).items);
+    if (call.name === "todo" && items.success) TODO.items = items.data;
   }
 }
 // #endregion
@@ -1244,6 +1257,9 @@ export type Outcome = "done" | "cut off" | "refused" | "interrupted" | "out of r
  * @throws AnthropicError when the API does not answer
  */
 export async function agentLoop(messages: Anthropic.MessageParam[], options: TurnOptions = {}): Promise<Outcome> {
+  const session = sessionOf(messages);
+  session.system = options.system ?? session.system;
+  session.tools = options.tools ?? session.tools;
   let cutReplies = 0;
   let roundsWithoutTodo = 0;
   const plans = (options.tools ?? TOOLS).some((tool) => tool.name === "todo");
@@ -1290,7 +1306,9 @@ q, exit           leave`;
 async function runCommand(messages: Anthropic.MessageParam[], line: string, signal?: AbortSignal): Promise<boolean> {
   const [command, ...focus] = line.split(/\s+/);
   if (command === "/compact") {
-    return (await autoCompact(messages, { trigger: "manual", focus: focus.join(" ") || undefined, signal })) === "done";
+    const outcome = await autoCompact(messages, { trigger: "manual", focus: focus.join(" ") || undefined, signal });
+    if (outcome === "interrupted") printLine("[interrupted]");
+    return outcome === "done";
   }
   if (command === "/context") {
     printLine(
@@ -1309,7 +1327,8 @@ async function runTurn(
   content: string | undefined,
   options: TurnOptions,
 ): Promise<boolean> {
-  if (content && /^\/\w+(\s|$)/.test(content)) return runCommand(messages, content, options.signal);
+  if (content && /^\/((compact|context|help)\s|\w+$)/.test(content))
+    return runCommand(messages, content, options.signal);
   const request: Anthropic.MessageParam | undefined = content ? wellFormed({ role: "user", content }) : undefined;
   if (request) messages.push(request);
   try {
@@ -1318,8 +1337,8 @@ async function runTurn(
     return outcome === "done";
   } catch (error) {
     printLine(`[${explain(error)}]`);
-    // What the API calls invalid would be invalid in every later call, too.
-    if (error instanceof APIError && error.status === 400 && messages.at(-1) === request) {
+    // What the API calls invalid would be invalid in every later call, too; what is too long, compaction can mend.
+    if (error instanceof APIError && error.status === 400 && !isTooLong(error) && messages.at(-1) === request) {
       rewrite(messages, "rejected", messages.slice(0, -1));
     }
     return false;

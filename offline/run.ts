@@ -63,6 +63,7 @@ function scratch(): string {
   const folder = join(ROOT, ".offline");
   mkdirSync(folder, { recursive: true });
   for (const name of ["agents", "docs", "skills", "package.json"]) {
+    rmSync(join(folder, name), { recursive: true, force: true });
     if (existsSync(join(ROOT, name))) cpSync(join(ROOT, name), join(folder, name), { recursive: true });
   }
   return folder;

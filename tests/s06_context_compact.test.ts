@@ -1045,6 +1045,32 @@ test("a file that the tail shows is not shown twice", async () => {
   assert.equal(restored(texts, "content of a3"), 1);
 });
 
+test("an edit that failed is none: the file is still to be edited", async () => {
+  const lesson = await load();
+  const [wanted, c, d] = [file("plan.txt"), file("c4"), file("d4")];
+  const [attempt, refusal] = round("edit_file", { path: wanted, old_text: "x", new_text: "y" }, "does not occur");
+  assert.ok(attempt && refusal);
+  for (const block of blocksOf(refusal)) if (block.type === "tool_result") block.is_error = true;
+  const messages = [user("work by plan.txt"), ...reads(wanted), attempt, refusal, ...reads(c, d), ...filler()];
+  const { texts } = await compacted(lesson, messages, { trigger: "manual" });
+  assert.equal(restored(texts, "content of plan.txt"), 1);
+});
+
+test("a file that the tail only names, edited or cleared or saved to disk, is shown", async () => {
+  for (const [name, result] of [
+    ["edit_file", "Edited"],
+    ["read_file", "[Previous: used read_file]"],
+    ["read_file", "Output too large. Saved to: x\nthe beginning"],
+  ] as const) {
+    const lesson = await load();
+    const path = file("e5");
+    const tail = round(name, { path, old_text: "a", new_text: "b" }, result);
+    const messages = [user("look"), ...reads(path), ...filler(), user("and"), ...tail];
+    const { texts } = await compacted(lesson, messages, { trigger: "tool" });
+    assert.equal(restored(texts, "content of e5"), 1, result);
+  }
+});
+
 test("at most five files are shown, each cut at 5,000 tokens", async () => {
   const lesson = await load({ COMPACT_THRESHOLD: "500000", COMPACT_TURN_THRESHOLD: "600000" });
   const paths = Array.from({ length: 7 }, (_, i) => file(`n${i}.txt`, "n".repeat(30_000)));
@@ -1247,6 +1273,51 @@ test("reactive compaction works although three failures have switched automatic 
   allowed = /too long/;
   play(say("A summary."), say("went on"));
   assert.equal(await turn(lesson, messages), "done");
+});
+
+test("when nothing but one message is before a tail that fills the window, only the open round is kept", async () => {
+  const lesson = await load({ COMPACT_THRESHOLD: "190000" });
+  const messages = [user("look"), ...bashRound("x".repeat(9_000)), answer("w".repeat(9_000)), user("next")];
+  server.contextLimit = 6_000; // the history is about 7,500
+  allowed = /prompt is too long/;
+  play(say("A summary."), say("went on"));
+  assert.equal(await turn(lesson, messages), "done");
+  assert.match(JSON.stringify(sent(-1)), /Conversation compressed.*next/);
+});
+
+test("the second try for a summary carries no thinking, also when there was no result to clear", async () => {
+  const lesson = await load(SMALL);
+  const messages = [user("one")];
+  play(say("w".repeat(6_000)));
+  await turn(lesson, messages);
+  messages.push(user("two"));
+  play(say("w".repeat(6_000)));
+  await turn(lesson, messages);
+  assert.ok(thinkingIn(messages).length > 0);
+  server.contextLimit = 3_000;
+  allowed = /prompt is too long/;
+  play();
+  assert.equal(await compact(lesson, messages, { trigger: "manual" }), "done");
+  assert.equal(thinkingIn(sent(-1)).length, 0);
+  assert.ok(thinkingIn(sent(-2)).length > 0);
+});
+
+test("with a system prompt and tools of its own, a conversation is counted and summarized with these", async () => {
+  const lesson = await load();
+  const messages = [user("one")];
+  const options = { system: "Be brief. ".repeat(300), tools: lesson.TOOLS.slice(0, 1) };
+  for (const request of ["two", "three"]) {
+    play(say(`${request} words `.repeat(200)));
+    await quiet(() => lesson.agentLoop(messages, options));
+    messages.push(user(request));
+  }
+  play(say("fine"));
+  await quiet(() => lesson.agentLoop(messages, options));
+  assert.equal(lesson.estimateTokens(messages.slice(0, -1)) > 0, true);
+  play(say("A summary."));
+  assert.equal(await compact(lesson, messages, { trigger: "manual" }), "done");
+  assert.equal(entry(-1).request.system, options.system);
+  assert.equal(entry(-1).request.tools?.length, 1);
 });
 
 test("another 400 compacts nothing", async () => {

@@ -578,3 +578,48 @@ test("a small window has limits that fit into it", async () => {
   const { stdout } = await start(LESSON, [], { COMPACT_THRESHOLD: "", CONTEXT_WINDOW: "32768" }, "/context\n").ended;
   assert.match(stdout, /above 16,384 when a request arrives, above 16,384 within a turn/);
 });
+
+test("a request that was too long stays for the next compaction when this one fails", async () => {
+  mayReject = true;
+  play(
+    say("one"),
+    { content: [{ type: "text", text: "cut" }], stop_reason: "max_tokens" },
+    say("A summary."),
+    say("both"),
+  );
+  server.fail(
+    { kind: "slow", delay: 0 },
+    { kind: "status", status: 400, message: "prompt is too long: 9 tokens > 8 maximum" },
+  );
+  const { stdout } = await start(LESSON, ["-y"], {}, "first\nfix the parser\n/compact\nand the lexer\n").ended;
+  assert.match(stdout, /400.*too long/);
+  assert.match(JSON.stringify(sentAt(-1)), /fix the parser.*and the lexer/);
+});
+
+test("a request that begins with a path is a request", async () => {
+  play(say("hello"));
+  const { stdout } = await start(LESSON, [], {}, "/tmp is full, clean it\n").ended;
+  assert.deepEqual(sentAt(-1), [user("/tmp is full, clean it")], stdout);
+});
+
+test("--resume passes over a transcript that a kill left without a whole line", async () => {
+  written([user("tell me"), answer("told")]);
+  writeFileSync(join(TRANSCRIPT_DIR, "transcript_2000_1.jsonl"), '{"role":"us');
+  play(say("hello"));
+  const { code, stderr } = await start(LESSON, ["--resume", "go on"]).ended;
+  assert.equal(code, 0, stderr);
+  assert.match(JSON.stringify(sentAt(-1)), /tell me/);
+});
+
+test("a todo list whose update did not run is not taken up", async () => {
+  const update = (id: string, text: string): Anthropic.MessageParam => ({
+    role: "assistant",
+    content: [{ type: "tool_use", id, name: "todo", input: { items: [{ text, status: "completed" }] } }],
+  });
+  const failed: Anthropic.MessageParam = {
+    role: "user",
+    content: [{ type: "tool_result", tool_use_id: "b", content: "(interrupted by user)", is_error: true }],
+  };
+  await resume(written([user("plan"), update("a", "first"), results("a"), update("b", "second"), failed]));
+  assert.match(lesson.TODO.render(), /#1: first/);
+});
