@@ -545,14 +545,13 @@ type Session = {
   transcript: string;
   unwritten: string[];
   recorded: WeakSet<Anthropic.MessageParam>;
-  files: Touched;
+  /** Files that calls have touched, the last one last, with the lines that were read. */
+  files: Map<string, { offset?: number; limit?: number; edited: boolean }>;
   /** All that the person asked. */
   requests: string;
   /** Compactions that failed in a row. */
   failures: number;
 };
-/** Files that calls named, the last one last, with the lines that were read. */
-type Touched = Map<string, { offset?: number; limit?: number; edited: boolean }>;
 const sessions = new WeakMap<Anthropic.MessageParam[], Session>();
 
 function newSession(folder: string): Session {
