@@ -974,7 +974,14 @@ describe("the program at a terminal", { concurrency: 4, skip: noTerminal }, () =
     const command = [process.execPath, "--import", TSX, FILE].map((word) => `'${word}'`).join(" ");
     const child = spawn("/usr/bin/script", ["-qec", command, "/dev/null"], {
       cwd: folder,
-      env: { ...process.env, ANTHROPIC_BASE_URL: own.url, TERM: "xterm", NO_COLOR: undefined, FORCE_COLOR: undefined },
+      env: {
+        ...process.env,
+        ANTHROPIC_BASE_URL: own.url,
+        TERM: "xterm",
+        NO_COLOR: undefined,
+        FORCE_COLOR: undefined,
+        CI: undefined,
+      },
       stdio: "pipe",
     });
     t.after(() => {
