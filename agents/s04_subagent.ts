@@ -498,7 +498,12 @@ const isCut = (reply: Anthropic.Message) =>
 const wellFormed = <T>(value: T): T =>
   JSON.parse(JSON.stringify(value).replace(/\\(ud...|.)/g, (all, rest) => (rest.length > 1 ? "\ufffd" : all)));
 
-/** What of a reply the API takes back: no blank text, no broken strings, and no thinking after a block that changed. */
+const isObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/**
+ * What of a reply the API takes back: no blank text, no broken strings, no input that is no object, no thinking at the end,
+ * and none after a block that had to change, since it is bound to what was before it.
+ */
 function usableContent(reply: Anthropic.Message): Anthropic.ContentBlock[] {
   const isThinking = (block?: Anthropic.ContentBlock) => block?.type.endsWith("thinking");
   const content: Anthropic.ContentBlock[] = [];
@@ -513,8 +518,6 @@ function usableContent(reply: Anthropic.Message): Anthropic.ContentBlock[] {
   while (isThinking(content.at(-1))) content.pop();
   return content;
 }
-
-const isObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Runs the calls in their order; whatever happens, each gets exactly one result. */
 async function runCalls(

@@ -532,6 +532,8 @@ const SUMMARY = Math.min(2_000, THRESHOLD / 10);
 const RESTORED = { files: 5, tokens: 5_000 };
 /** Tokens that the results of one round may have together. */
 const LARGE_OUTPUT = Math.max(500, Math.min(40_000, 0.4 * THRESHOLD));
+/** Where everything that was said stays, readable by its owner alone. */
+export const TRANSCRIPT_DIR = join(WORKDIR, ".transcripts");
 // #endregion
 
 // #region counting
@@ -569,6 +571,8 @@ function sessionOf(messages: Anthropic.MessageParam[]): Session {
   return session;
 }
 
+const blocksOf = (message: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
+  typeof message.content === "string" ? [{ type: "text", text: message.content }] : message.content;
 const chars = (value: unknown) => JSON.stringify(value).length;
 const promptChars = (messages: Anthropic.MessageParam[], { system, tools }: Session) =>
   chars(system) + chars(tools) + chars(messages);
@@ -589,7 +593,6 @@ function calibrate(messages: Anthropic.MessageParam[], usage: Anthropic.Usage): 
 // #endregion
 
 // #region transcript
-export const TRANSCRIPT_DIR = join(WORKDIR, ".transcripts");
 let complained = false;
 
 /** Appends to the transcript every message that is not in it yet; called whenever the history has grown. */
@@ -695,8 +698,6 @@ function saveOutput(id: string, text: string, preview = PREVIEW): string {
 const COMPRESSED = "[Conversation compressed. Transcript: ";
 const ANSWERED = "</request>\n(answered)";
 
-const blocksOf = (message: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
-  typeof message.content === "string" ? [{ type: "text", text: message.content }] : message.content;
 const isCompressed = (message: Anthropic.MessageParam) =>
   message.role === "user" && Array.isArray(message.content) && textOf(message.content).startsWith(COMPRESSED);
 
@@ -1197,7 +1198,12 @@ const isCut = (reply: Anthropic.Message) =>
 const wellFormed = <T>(value: T): T =>
   JSON.parse(JSON.stringify(value).replace(/\\(ud...|.)/g, (all, rest) => (rest.length > 1 ? "\ufffd" : all)));
 
-/** What of a reply the API takes back: no blank text, no broken strings, and no thinking after a block that changed. */
+const isObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/**
+ * What of a reply the API takes back: no blank text, no broken strings, no input that is no object, no thinking at the end,
+ * and none after a block that had to change, since it is bound to what was before it.
+ */
 function usableContent(reply: Anthropic.Message): Anthropic.ContentBlock[] {
   const isThinking = (block?: Anthropic.ContentBlock) => block?.type.endsWith("thinking");
   const content: Anthropic.ContentBlock[] = [];
@@ -1212,8 +1218,6 @@ function usableContent(reply: Anthropic.Message): Anthropic.ContentBlock[] {
   while (isThinking(content.at(-1))) content.pop();
   return content;
 }
-
-const isObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Runs the calls in their order; whatever happens, each gets exactly one result. */
 async function runCalls(
