@@ -674,7 +674,7 @@ function fileCalls(results: Anthropic.MessageParam, calls?: Anthropic.MessagePar
 /** Characters of a saved output that the model is shown. */
 const PREVIEW = 2_000;
 
-/** Saves a text that is too large for the context. @returns what stands for it there: where it is, and its beginning */
+/** Saves a text that is too large for the context. @returns what stands for it there: where it is, its beginning and end */
 function saveOutput(id: string, text: string, preview = PREVIEW): string {
   const folder = join(TRANSCRIPT_DIR, "outputs");
   const name = id.replace(/[^\w-]/g, "_").slice(0, 100);
@@ -682,14 +682,15 @@ function saveOutput(id: string, text: string, preview = PREVIEW): string {
   let n = 0;
   while (taken(n)) n++;
   const file = join(folder, `${name}${n || ""}.txt`);
-  const beginning = `[the first ${preview} of ${text.length} characters:]\n${text.slice(0, preview)}`;
+  const half = preview / 2; // the exit code of a command stands at the end
+  const shown = `[the first and the last ${half} of ${text.length} characters:]\n${text.slice(0, half)}\n[...]\n${text.slice(text.length - half)}`;
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     writeFileSync(file, text, { mode: 0o600 });
-    return `Output too large. Saved to: ${relative(WORKDIR, file)}\n${beginning}`;
+    return `Output too large. Saved to: ${relative(WORKDIR, file)}\n${shown}`;
   } catch (error) {
     printLine(`[output not saved: ${explain(error)}]`);
-    return `Output too large, and it could not be saved (${explain(error)}).\n${beginning}`;
+    return `Output too large, and it could not be saved (${explain(error)}).\n${shown}`;
   }
 }
 // #endregion
@@ -1179,7 +1180,7 @@ function boundResults(
   messages: Anthropic.MessageParam[],
 ): Anthropic.ToolResultBlockParam[] {
   const limit = LARGE_OUTPUT * sessionOf(messages).charsPerToken;
-  const preview = Math.min(PREVIEW, Math.floor(limit / results.length / 2));
+  const preview = Math.min(PREVIEW, 2 * Math.floor(limit / results.length / 4));
   const size = (result: Anthropic.ToolResultBlockParam) => String(result.content).length;
   for (const result of results.toSorted((a, b) => size(b) - size(a))) {
     const total = results.reduce((sum, other) => sum + size(other), 0);

@@ -321,7 +321,7 @@ function keyOf(input: unknown): string {
 
 /** One line that says what a file is about: the line that begins with "Fact:", or the first with words in it. */
 function factOf(text: string): string {
-  const lines = text.split("\n").filter((line) => !/^Output too large|^\[the first \d+ of/.test(line));
+  const lines = text.split("\n").filter((line) => !/^Output too large|^\[the first and the last \d+ of/.test(line));
   const fact = lines.find((line) => line.startsWith("Fact:"))?.slice(5) ?? lines.find((line) => /\p{L}/u.test(line));
   return (fact ?? "(nothing)")
     .replace(/^[\s/*#<!-]+/, "")
