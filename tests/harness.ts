@@ -2,38 +2,91 @@
  * What every suite runs on: an empty workspace, which is the current folder from now on, and the strict server. Lessons
  * read both when they are imported, so suites import them afterwards: `const s01 = await import("../agents/…")`.
  */
+import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after } from "node:test";
-import { fileURLToPath } from "node:url";
+import { basename, join } from "node:path";
+import { after, type TestContext, test as testOf } from "node:test";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { startServer } from "../offline/server.ts";
 
 export const server = await startServer();
-export const folder = realpathSync(mkdtempSync(join(tmpdir(), "lesson-")));
-process.chdir(folder);
 process.env.ANTHROPIC_BASE_URL = server.url;
 process.env.ANTHROPIC_API_KEY = "test-key";
 delete process.env.ANTHROPIC_AUTH_TOKEN;
+for (const name of Object.keys(process.env)) {
+  if (/^(MODEL_ID|THINKING|CONTEXT_WINDOW|COMPACT_.*)$/.test(name)) delete process.env[name];
+}
 
-after(async () => {
-  await server.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+/** Makes an empty workspace, which is the current folder from now on. */
+export function enterWorkspace(): string {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), "lesson-")));
+  process.chdir(folder);
+  after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+export const folder = enterWorkspace();
 
-const TSX = import.meta.resolve("tsx");
+/** What is in a folder besides the record that s06 keeps. */
+export const filesIn = (folder: string) => readdirSync(folder).filter((name) => name !== ".transcripts");
+
+after(() => server.close());
+
+// --- the cases of a lesson, which the later lessons have to pass, too ----------------------------------------------
+
+/** The lesson whose suite was started. What this file of cases is for, and the ones that it carries over, runs on it. */
+export const LESSON = basename(process.argv[1] ?? "", ".test.ts");
+export const FILE = fileURLToPath(new URL(`../agents/${LESSON}.ts`, import.meta.url));
+
+/** For a `before` hook: waits until all cases are loaded, each in its workspace, then goes to that of the ones that follow. */
+export async function goTo(workspace: string): Promise<void> {
+  await import(pathToFileURL(process.argv[1] ?? "").href);
+  process.chdir(workspace);
+}
+
+let copies = 0;
+/** Imports the lesson whose suite was started, as the lesson that a case was written for, anew in the current folder. */
+export const underTest = async <Lesson>(): Promise<Lesson> => import(`${FILE}?copy=${copies++}`);
+
+/** Cases that do not hold for the lesson whose suite was started, and why; `undefined` once they were met. */
+const exceptions = new Map<string, string>();
+const met = new Set<string>();
+
+/** A case, or if it is an exception, the proof that it is one: it has to fail. */
+export function test(name: string, body: (t: TestContext) => void | Promise<void>): void {
+  const reason = exceptions.get(name);
+  if (!reason) return void testOf(name, body);
+  met.add(name);
+  testOf(`${name} (not so here: ${reason})`, async (t) => {
+    await assert.rejects(async () => body(t), assert.AssertionError);
+  });
+}
+
+/**
+ * Runs the cases of the lesson before on this one.
+ * @param notSo the names of those that do not hold from this lesson on, and why
+ */
+export async function carryOver(suite: string, notSo: Record<string, string> = {}): Promise<void> {
+  if (process.env.CARRIED === "off") return; // a run over mutants asks each lesson's own cases
+  for (const [name, reason] of Object.entries(notSo)) exceptions.set(name, reason);
+  await import(`./${suite}.test.ts`);
+  for (const name of Object.keys(notSo)) assert.ok(met.has(name), `no case has the name of this exception: ${name}`);
+}
+
+// --- lessons as programs -------------------------------------------------------------------------------------------
+
+export const TSX = import.meta.resolve("tsx");
 
 export type Ended = { code: number | null; stdout: string; stderr: string };
 
 /**
- * Starts a lesson as its own process, as a person does, in the workspace and without a terminal.
+ * Starts a lesson as its own process, as a person does, in the current folder and without a terminal.
  * @param input what is piped in before the end of input; nothing if left out
  */
 export function start(lesson: string, args: string[], env: Record<string, string | undefined> = {}, input = "") {
   const file = fileURLToPath(new URL(`../agents/${lesson}.ts`, import.meta.url));
   const child: ChildProcess = spawn(process.execPath, ["--import", TSX, file, ...args], {
-    cwd: folder,
     env: { ...process.env, ...env },
     stdio: "pipe",
   });
