@@ -17,6 +17,7 @@ const client = new Anthropic({ baseURL: server.url, apiKey: "test", maxRetries: 
 const TOOLS: Anthropic.Tool[] = [{ name: "bash", input_schema: { type: "object" } }];
 const HELLO: Anthropic.MessageParam[] = [{ role: "user", content: "hello" }];
 const BASE = { model: "claude-sonnet-5-5", max_tokens: 1000, messages: HELLO };
+const EPHEMERAL = { type: "ephemeral" } as const;
 const SUMMARIZED = { type: "adaptive", display: "summarized" } as const;
 
 const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
@@ -65,7 +66,7 @@ const lastEntry = () => {
 const failsWith = (status: number, text: string) => (error: unknown) => {
   assert.ok(error instanceof Anthropic.APIError, String(error));
   assert.equal(error.status, status);
-  assert.ok(error.apiMessage?.includes(text), error.message);
+  assert.equal(error.apiMessage, text);
   return true;
 };
 
@@ -90,8 +91,8 @@ const NON_EMPTY = "messages: text content blocks must be non-empty";
 const rounds = (...messages: unknown[]) => ({ ...BASE, tools: TOOLS, messages: [...HELLO, ...messages] });
 const tool = (fields: object) => ({ ...BASE, tools: [{ ...TOOLS[0], ...fields }] });
 const text = (fields: object) => ({ ...BASE, messages: [user({ type: "text", text: "hi", ...fields })] });
-const marked = (n: number) =>
-  Array.from({ length: n }, () => ({ type: "text", text: "x", cache_control: { type: "ephemeral" } }));
+const marked = (n: number) => Array.from({ length: n }, () => ({ type: "text", text: "x", cache_control: EPHEMERAL }));
+const IMAGE = { type: "image", source: { type: "url", url: "https://example.com/a" } };
 
 const REFUSED: [string, unknown, string][] = [
   ["a request without a model", { ...BASE, model: undefined }, "model: Field required"],
@@ -100,8 +101,8 @@ const REFUSED: [string, unknown, string][] = [
   ["a fraction as max_tokens", { ...BASE, max_tokens: 1.5 }, "max_tokens: Input should be a valid integer"],
   [
     "more max_tokens than the models can write",
-    { ...BASE, max_tokens: 200_000 },
-    "max_tokens: 200000 > 128000, which is the maximum allowed number of output tokens for claude-sonnet-5-5",
+    { ...BASE, max_tokens: 128_001 },
+    "max_tokens: 128001 > 128000, which is the maximum allowed number of output tokens for claude-sonnet-5-5",
   ],
   ["a request without messages", { ...BASE, messages: undefined }, "messages: Field required"],
   ["an empty list of messages", { ...BASE, messages: [] }, "messages: at least one message is required"],
@@ -111,6 +112,194 @@ const REFUSED: [string, unknown, string][] = [
     "messages: List should have at most 100000 items after validation",
   ],
   ["an unknown top-level field", { ...BASE, foo: 1 }, "foo: Extra inputs are not permitted"],
+  ["a body that is no object", [], "Input should be a valid dictionary"],
+  ["a model that is no string", { ...BASE, model: 5 }, "model: Input should be a valid string"],
+  ["messages that are no list", { ...BASE, messages: "hello" }, "messages: Input should be a valid list"],
+  ["a message without a role", { ...BASE, messages: [{ content: "x" }] }, "messages.0.role: Field required"],
+  [
+    "content that is neither string nor list",
+    { ...BASE, messages: [{ role: "user", content: 5 }] },
+    "messages.0.content: Input should be a valid string or list",
+  ],
+  ["a text that is no string", text({ text: 5 }), "messages.0.content.0.text.text: Input should be a valid string"],
+  ["a flag that is no boolean", { ...BASE, stream: "yes" }, "stream: Input should be a valid boolean"],
+  ["stop sequences that are no list", { ...BASE, stop_sequences: "x" }, "stop_sequences: Input should be a valid list"],
+  [
+    "a stop sequence that is no string",
+    { ...BASE, stop_sequences: [5] },
+    "stop_sequences.0: Input should be a valid string",
+  ],
+  ["a system prompt of another kind", { ...BASE, system: 5 }, "system: Input should be a valid string or list"],
+  [
+    "an unknown field of the system prompt",
+    { ...BASE, system: [{ type: "text", text: "x", foo: 1 }] },
+    "system.0.foo: Extra inputs are not permitted",
+  ],
+  ["tools that are no list", { ...BASE, tools: {} }, "tools: Input should be a valid list"],
+  ["a tool without a name", tool({ name: undefined }), "tools.0.custom.name: Field required"],
+  ["a tool without a schema", tool({ input_schema: undefined }), "tools.0.custom.input_schema: Field required"],
+  [
+    "a description that is no string",
+    tool({ description: 5 }),
+    "tools.0.custom.description: Input should be a valid string",
+  ],
+  ["a tool that the API runs", tool({ type: "web_search_20250305" }), "tools.0.custom.type: Input should be 'custom'"],
+  ["strictness that is no boolean", tool({ strict: 1 }), "tools.0.custom.strict: Input should be a valid boolean"],
+  [
+    "cache_control of another kind",
+    { ...BASE, cache_control: { type: "eternal" } },
+    "cache_control.type: Input should be 'ephemeral'",
+  ],
+  [
+    "an unknown time to live",
+    text({ cache_control: { type: "ephemeral", ttl: "1d" } }),
+    "messages.0.content.0.text.cache_control.ttl: Input should be '5m', '1h'",
+  ],
+  [
+    "an unknown field of cache_control",
+    tool({ cache_control: { type: "ephemeral", foo: 1 } }),
+    "tools.0.custom.cache_control.foo: Extra inputs are not permitted",
+  ],
+  [
+    "an image without a source",
+    { ...BASE, messages: [user({ type: "image" })] },
+    "messages.0.content.0.image.source: Field required",
+  ],
+  [
+    "a document whose source has no type",
+    { ...BASE, messages: [user({ type: "document", source: {} })] },
+    "messages.0.content.0.document.source.type: Field required",
+  ],
+  [
+    "thinking without its signature",
+    rounds(assistant({ type: "thinking", thinking: "" })),
+    "messages.1.content.0.thinking.signature: Field required",
+  ],
+  [
+    "thinking without its text",
+    rounds(assistant({ type: "thinking", signature: "" })),
+    "messages.1.content.0.thinking.thinking: Field required",
+  ],
+  [
+    "redacted thinking without its data",
+    rounds(assistant({ type: "redacted_thinking" })),
+    "messages.1.content.0.redacted_thinking.data: Field required",
+  ],
+  [
+    "a call without a name",
+    rounds(assistant({ ...use("a"), name: undefined })),
+    "messages.1.content.0.tool_use.name: Field required",
+  ],
+  [
+    "a call of a name with a space",
+    rounds(assistant({ ...use("a"), name: "a b" })),
+    "messages.1.content.0.tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{1,200}$'",
+  ],
+  [
+    "a call of a name of 201 characters",
+    rounds(assistant({ ...use("a"), name: "x".repeat(201) })),
+    "messages.1.content.0.tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{1,200}$'",
+  ],
+  [
+    "a tool name of 129 characters",
+    tool({ name: "x".repeat(129) }),
+    "tools.0.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
+  ],
+  [
+    "a result without an id",
+    rounds(user({ type: "tool_result" })),
+    "messages.1.content.0.tool_result.tool_use_id: Field required",
+  ],
+  [
+    "a result whose id has a dot",
+    rounds(user(result("a.b"))),
+    "messages.1.content.0.tool_result.tool_use_id: String should match pattern '^[a-zA-Z0-9_-]+$'",
+  ],
+  [
+    "a result of another kind",
+    rounds(user({ ...result("a"), content: 5 })),
+    "messages.1.content.0.tool_result.content: Input should be a valid string or list",
+  ],
+  [
+    "an error that is no boolean",
+    rounds(user({ ...result("a"), is_error: "yes" })),
+    "messages.1.content.0.tool_result.is_error: Input should be a valid boolean",
+  ],
+  [
+    "a call inside a result",
+    rounds(user({ ...result("a"), content: [use("b")] })),
+    "messages.1.content.0.tool_result.content.0: Input tag 'tool_use' found using 'type' does not match any of the expected tags: 'text', 'image', 'document'",
+  ],
+  [
+    "an unknown field inside a result",
+    rounds(user({ ...result("a"), content: [{ type: "text", text: "x", foo: 1 }] })),
+    "messages.1.content.0.tool_result.content.0.text.foo: Extra inputs are not permitted",
+  ],
+  [
+    "thinking of an unknown kind",
+    { ...BASE, thinking: { type: "deep" } },
+    "thinking: Input tag 'deep' found using 'type' does not match any of the expected tags: 'adaptive', 'between_tools', 'enabled', 'disabled'",
+  ],
+  [
+    "an unknown way to show thinking",
+    { ...BASE, thinking: { type: "adaptive", display: "full" } },
+    "thinking.display: Input should be 'summarized', 'omitted'",
+  ],
+  [
+    "a budget beside adaptive thinking",
+    { ...BASE, thinking: { type: "adaptive", budget_tokens: 2000 } },
+    "thinking.budget_tokens: Extra inputs are not permitted",
+  ],
+  [
+    "a display of thinking between tools",
+    { ...BASE, thinking: { type: "between_tools", display: "omitted" } },
+    "thinking.display: Extra inputs are not permitted",
+  ],
+  [
+    "a tool_choice of an unknown kind",
+    { ...BASE, tool_choice: { type: "all" } },
+    "tool_choice: Input tag 'all' found using 'type' does not match any of the expected tags: 'auto', 'any', 'tool', 'none'",
+  ],
+  [
+    "a tool_choice without its tool",
+    { ...BASE, tools: TOOLS, tool_choice: { type: "tool" } },
+    "tool_choice.name: Field required",
+  ],
+  [
+    "an unknown field of tool_choice",
+    { ...BASE, tool_choice: { type: "none", foo: 1 } },
+    "tool_choice.foo: Extra inputs are not permitted",
+  ],
+  [
+    "an unknown field of tool_choice auto",
+    { ...BASE, tool_choice: { type: "auto", foo: 1 } },
+    "tool_choice.foo: Extra inputs are not permitted",
+  ],
+  [
+    "an unknown field of redacted thinking",
+    rounds(assistant({ type: "redacted_thinking", data: "x", foo: 1 })),
+    "messages.1.content.0.redacted_thinking.foo: Extra inputs are not permitted",
+  ],
+  [
+    "an unknown field of a call",
+    rounds(assistant({ ...use("a"), foo: 1 })),
+    "messages.1.content.0.tool_use.foo: Extra inputs are not permitted",
+  ],
+  [
+    "an unknown field of a result",
+    rounds(user({ ...result("a"), foo: 1 })),
+    "messages.1.content.0.tool_result.foo: Extra inputs are not permitted",
+  ],
+  [
+    "an unknown field of an image",
+    { ...BASE, messages: [user({ ...IMAGE, foo: 1 })] },
+    "messages.0.content.0.image.foo: Extra inputs are not permitted",
+  ],
+  [
+    "an unknown field of a document",
+    { ...BASE, messages: [user({ ...IMAGE, type: "document", foo: 1 })] },
+    "messages.0.content.0.document.foo: Extra inputs are not permitted",
+  ],
   [
     "an unknown field of a message",
     { ...BASE, messages: [{ ...HELLO[0], id: 1 }] },
@@ -180,6 +369,11 @@ const REFUSED: [string, unknown, string][] = [
     "a message of an empty string",
     { ...BASE, messages: [{ role: "user", content: "" }] },
     "messages.0: all messages must have non-empty content except for the optional final assistant message",
+  ],
+  [
+    "an empty list as the final assistant message",
+    rounds(assistant()),
+    "messages.1: all messages must have non-empty content except for the optional final assistant message",
   ],
   ["a call without a result", rounds(assistant(use("a")), ...HELLO), MISSING(1, "a")],
   ["a call at the end", rounds(assistant(use("a"))), MISSING(1, "a")],
@@ -260,6 +454,11 @@ const REFUSED: [string, unknown, string][] = [
     "messages.0.content.0: `thinking` blocks can only be in `assistant` messages",
   ],
   [
+    "redacted thinking in a user message",
+    { ...BASE, messages: [user({ type: "redacted_thinking", data: "x" })] },
+    "messages.0.content.0: `redacted_thinking` blocks can only be in `assistant` messages",
+  ],
+  [
     "a result in an assistant message",
     rounds(assistant(result("a")), ...HELLO),
     "messages.1.content.0: `tool_result` blocks can only be in `user` messages",
@@ -272,6 +471,15 @@ const REFUSED: [string, unknown, string][] = [
   [
     "four cache breakpoints and the one at the top level",
     { ...BASE, cache_control: { type: "ephemeral" }, system: marked(2), messages: [user(...marked(2))] },
+    "A maximum of 4 blocks with cache_control may be provided. Found 5.",
+  ],
+  [
+    "five cache breakpoints in tools, system, a result and inside it",
+    {
+      ...rounds(assistant(use("a")), user({ ...result("a"), content: marked(2), cache_control: EPHEMERAL })),
+      tools: [{ ...TOOLS[0], cache_control: EPHEMERAL }],
+      system: marked(1),
+    },
     "A maximum of 4 blocks with cache_control may be provided. Found 5.",
   ],
   ["a body that is no JSON", "{", NO_JSON("{")],
@@ -307,10 +515,22 @@ const ACCEPTED: [string, unknown][] = [
   ["a result without content", rounds(assistant(use("a")), user({ type: "tool_result", tool_use_id: "a" }))],
   ["adaptive thinking", { ...BASE, thinking: SUMMARIZED }],
   ["thinking between tools", { ...BASE, thinking: { type: "between_tools" } }],
-  ["tool_choice auto and none", { ...BASE, tools: TOOLS, tool_choice: { type: "none" } }],
   ["stop sequences and metadata", { ...BASE, stop_sequences: ["x"], metadata: { user_id: "1" } }],
   ["four cache breakpoints", { ...BASE, messages: [user(...marked(4))] }],
-  ["an image", { ...BASE, messages: [user({ type: "image", source: { type: "url", url: "https://example.com/a" } })] }],
+  ["as many max_tokens as the models can write", { ...BASE, max_tokens: 128_000 }],
+  ["a tool name of 128 characters", tool({ name: "x".repeat(128) })],
+  ["a call of a name of 200 characters", rounds(assistant({ ...use("a"), name: "x".repeat(200) }), user(result("a")))],
+  [
+    "an empty result that is no error",
+    rounds(assistant(use("a")), user({ ...result("a"), content: "", is_error: false })),
+  ],
+  ["an error with content", rounds(assistant(use("a")), user({ ...result("a"), is_error: true }))],
+  ...["claude-opus-4-6", "claude-sonnet-5-5", "claude-haiku-5-5"].map((model): [string, unknown] => [
+    `adaptive thinking for ${model}`,
+    { ...BASE, model, thinking: SUMMARIZED },
+  ]),
+  ["an older model without thinking", { ...BASE, model: "claude-haiku-4-5" }],
+  ["an image", { ...BASE, messages: [user(IMAGE)] }],
 ];
 
 for (const [name, body] of ACCEPTED)
@@ -350,6 +570,15 @@ test("an error carries its request-id as a header too", async () => {
   });
 });
 
+test("100,000 messages are accepted", async (t) => {
+  t.after(() => {
+    server.contextLimit = 200_000;
+  });
+  server.contextLimit = 2_000_000;
+  play(say("so many"));
+  assert.equal((await post({ ...BASE, messages: Array(100_000).fill(HELLO[0]) })).status, 200);
+});
+
 // The context limit.
 
 test("a prompt above the context limit is too long, one at the limit is not", async (t) => {
@@ -376,9 +605,15 @@ test("max_tokens beyond the limit is accepted, except for the oldest models", as
   play(say("fits"));
   await client.messages.create(BASE);
   const size = lastEntry().promptTokens;
+  const oldest = { ...BASE, model: "claude-3-haiku-20240307", max_tokens: 500 - size };
+  play(say("fits"));
+  await client.messages.create(oldest);
   await assert.rejects(
-    client.messages.create({ ...BASE, model: "claude-3-haiku-20240307" }),
-    failsWith(400, `input length and \`max_tokens\` exceed context limit: ${size} + 1000 > 500, decrease input length`),
+    client.messages.create({ ...oldest, max_tokens: oldest.max_tokens + 1 }),
+    failsWith(
+      400,
+      `input length and \`max_tokens\` exceed context limit: ${size} + ${501 - size} > 500, decrease input length or \`max_tokens\` and try again`,
+    ),
   );
 });
 
@@ -526,7 +761,10 @@ test("a model that throws is a 500 with its message, and so is a script that has
   await assert.rejects(client.messages.create(BASE), failsWith(500, "the model is confused"));
   play(say("only this"));
   await client.messages.create(BASE);
-  await assert.rejects(client.messages.create(BASE), failsWith(500, "the script has run out: request 2"));
+  await assert.rejects(
+    client.messages.create(BASE),
+    failsWith(500, "the script has run out: request 2, but only 1 replies"),
+  );
 });
 
 test("the journal keeps request, answer and usage", async () => {
@@ -729,10 +967,16 @@ test("thinking is refused when system or tools change, not when only cache_contr
     system: [{ type: "text", text: "You are careful.", cache_control: { type: "ephemeral" } }],
     cache_control: { type: "ephemeral" },
   });
-  await assert.rejects(client.messages.create({ ...request, system: "You are quick." }), failsWith(400, BOUND));
-  await assert.rejects(client.messages.create({ ...request, system: undefined }), failsWith(400, BOUND));
+  await assert.rejects(
+    client.messages.create({ ...request, system: "You are quick." }),
+    failsWith(400, `messages.1.content.0: ${BOUND}`),
+  );
+  await assert.rejects(
+    client.messages.create({ ...request, system: undefined }),
+    failsWith(400, `messages.1.content.0: ${BOUND}`),
+  );
   const tools = [...TOOLS, { name: "more", input_schema: { type: "object" as const } }];
-  await assert.rejects(client.messages.create({ ...request, tools }), failsWith(400, BOUND));
+  await assert.rejects(client.messages.create({ ...request, tools }), failsWith(400, `messages.1.content.0: ${BOUND}`));
 });
 
 test("thinking from before a rewrite is refused behind it, thinking from after it is valid", async () => {
@@ -751,7 +995,7 @@ test("thinking from before a rewrite is refused behind it, thinking from after i
   const [old] = blocks(request.messages, 1);
   assert.ok(old);
   blocks(rewritten.messages, 1).unshift(old);
-  await assert.rejects(client.messages.create(rewritten), failsWith(400, BOUND));
+  await assert.rejects(client.messages.create(rewritten), failsWith(400, `messages.1.content.0: ${BOUND}`));
 });
 
 test("redacted thinking is bound in the same way", async () => {
@@ -787,12 +1031,13 @@ test("another server does not accept this server's thinking", async () => {
   const request = await conversation();
   const other = await startServer({ model: talk });
   const otherClient = new Anthropic({ baseURL: other.url, apiKey: "test", maxRetries: 0 });
-  await assert.rejects(otherClient.messages.create(request), failsWith(400, BOUND)).finally(other.close);
+  await assert
+    .rejects(otherClient.messages.create(request), failsWith(400, `messages.1.content.0: ${BOUND}`))
+    .finally(other.close);
 });
 
 // Usage and the prompt cache.
 
-const EPHEMERAL = { type: "ephemeral" } as const;
 const sizes = ({ usage }: Anthropic.Message) => {
   const { input_tokens: input, cache_read_input_tokens: read, cache_creation_input_tokens: created } = usage;
   assert.ok(read !== null && created !== null);
