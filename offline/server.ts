@@ -363,6 +363,8 @@ function checkHistory({ messages, tools }: Anthropic.MessageCreateParams): void 
         reject(`${at}: \`tool_result\` blocks can only be in \`user\` messages`);
       if (role === "user" && ["thinking", "redacted_thinking", "tool_use"].includes(block.type))
         reject(`${at}: \`${block.type}\` blocks can only be in \`assistant\` messages`);
+      if (block.type === "tool_result" && block.is_error && !block.content?.length)
+        reject(`${at}.tool_result: content cannot be empty if \`is_error\` is true`);
       if (block.type !== "tool_use") continue;
       if (callIds.has(block.id)) reject(`${at}: \`tool_use\` ids must be unique`);
       callIds.add(block.id);

@@ -371,6 +371,16 @@ const REFUSED: [string, unknown, string][] = [
     "messages.0: all messages must have non-empty content except for the optional final assistant message",
   ],
   [
+    "an error without content",
+    rounds(assistant(use("a")), user({ ...result("a"), content: undefined, is_error: true })),
+    "messages.2.content.0.tool_result: content cannot be empty if `is_error` is true",
+  ],
+  [
+    "an error whose content is an empty string",
+    rounds(assistant(use("a"), use("b")), user(result("a"), { ...result("b"), content: "", is_error: true })),
+    "messages.2.content.1.tool_result: content cannot be empty if `is_error` is true",
+  ],
+  [
     "an empty list as the final assistant message",
     rounds(assistant()),
     "messages.1: all messages must have non-empty content except for the optional final assistant message",
