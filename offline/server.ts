@@ -297,6 +297,8 @@ function loneSurrogate(json: string): number {
 // #region what the current models reject
 
 const MAX_OUTPUT = 128_000;
+/** The models up to 4.5; those of 4.0 have a date behind the 4. */
+const BEFORE_ADAPTIVE = /^claude-(3|[a-z]+-4-([0-5]\b|20))/;
 
 function checkParameters(request: Anthropic.MessageCreateParams): void {
   for (const name of ["temperature", "top_p", "top_k"])
@@ -305,6 +307,8 @@ function checkParameters(request: Anthropic.MessageCreateParams): void {
     reject(
       `"thinking.type.${request.thinking.type}" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.`,
     );
+  if (request.thinking?.type === "adaptive" && BEFORE_ADAPTIVE.test(request.model))
+    reject("adaptive thinking is not supported on this model");
   if (request.tool_choice?.type === "any" || request.tool_choice?.type === "tool")
     reject("Thinking may not be enabled when tool_choice forces tool use.");
   if (request.max_tokens > MAX_OUTPUT)

@@ -345,6 +345,13 @@ const REFUSED: [string, unknown, string][] = [
   ["top_k", { ...BASE, top_k: 1 }, "`top_k` is deprecated for this model."],
   ["thinking switched off", { ...BASE, thinking: { type: "disabled" } }, WITHOUT("disabled")],
   ["a thinking budget", { ...BASE, thinking: { type: "enabled", budget_tokens: 2000 } }, WITHOUT("enabled")],
+  ...["claude-3-haiku-20240307", "claude-opus-4-20250514", "claude-sonnet-4-5", "claude-haiku-4-5-20251001"].map(
+    (model): [string, unknown, string] => [
+      `adaptive thinking for ${model}`,
+      { ...BASE, model, thinking: SUMMARIZED },
+      "adaptive thinking is not supported on this model",
+    ],
+  ),
   ["tool_choice any", { ...BASE, tools: TOOLS, tool_choice: { type: "any" } }, FORCED],
   ["tool_choice of one tool", { ...BASE, tools: TOOLS, tool_choice: { type: "tool", name: "bash" } }, FORCED],
   [
