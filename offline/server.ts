@@ -199,7 +199,7 @@ const WithoutEffect = {
 const Sampling = { temperature: anything, top_p: anything, top_k: anything };
 const RequestShape = z.strictObject({
   model: z.string(),
-  max_tokens: z.int().min(1),
+  max_tokens: z.int().min(0),
   messages: z.array(MessageShape).max(100_000),
   system: z.union([z.string(), z.array(TextShape)]).optional(),
   tools: z.array(ToolShape).optional(),

@@ -97,7 +97,7 @@ const IMAGE = { type: "image", source: { type: "url", url: "https://example.com/
 const REFUSED: [string, unknown, string][] = [
   ["a request without a model", { ...BASE, model: undefined }, "model: Field required"],
   ["a request without max_tokens", { ...BASE, max_tokens: undefined }, "max_tokens: Field required"],
-  ["max_tokens of zero", { ...BASE, max_tokens: 0 }, "max_tokens: Input should be greater than or equal to 1"],
+  ["max_tokens below zero", { ...BASE, max_tokens: -1 }, "max_tokens: Input should be greater than or equal to 0"],
   ["a fraction as max_tokens", { ...BASE, max_tokens: 1.5 }, "max_tokens: Input should be a valid integer"],
   [
     "more max_tokens than the models can write",
@@ -594,6 +594,16 @@ test("100,000 messages are accepted", async (t) => {
   server.contextLimit = 2_000_000;
   play(say("so many"));
   assert.equal((await post({ ...BASE, messages: Array(100_000).fill(HELLO[0]) })).status, 200);
+});
+
+test("max_tokens of zero fills the cache and writes nothing", async () => {
+  play(say("never said"), say("hi"));
+  const params = { ...BASE, messages: [long("0")], cache_control: EPHEMERAL };
+  const { content, stop_reason, usage } = await client.messages.create({ ...params, max_tokens: 0 });
+  assert.deepEqual([content, stop_reason, usage.output_tokens], [[], "max_tokens", 0]);
+  const { usage: next } = await client.messages.create(params);
+  assert.equal(next.cache_read_input_tokens, usage.cache_creation_input_tokens);
+  assert.equal(next.cache_read_input_tokens, lastEntry().promptTokens);
 });
 
 // The context limit.
