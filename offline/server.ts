@@ -3,7 +3,8 @@
 // Top to bottom: the interface, the shape of a request, the rules of a history, the prompt as lines (tokens, thinking
 // signatures and the prompt cache all come from them), the reply, the stream, and the HTTP server that joins these.
 // Error texts are those of the real API where they are known. Only POST /v1/messages with tools of the client's own is
-// here: no server tools, no `system` messages in the middle, no betas, and stop sequences are accepted but not obeyed.
+// here: no server tools nor their blocks, no search results, no `system` messages in the middle, no betas, and stop
+// sequences are accepted but not obeyed.
 
 import { createHash, createHmac, type Hash, randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -131,7 +132,7 @@ const id = z.string().regex(/^[a-zA-Z0-9_-]+$/);
 const source = z.looseObject({ type: z.string() });
 
 const TextShape = z.strictObject({ type: z.literal("text"), text: z.string(), citations: anything, cache_control });
-const ImageShape = z.strictObject({ type: z.literal("image"), source, cache_control });
+const ImageShape = z.strictObject({ type: z.literal("image"), source, transformations: anything, cache_control });
 const DocumentShape = z.strictObject({
   type: z.literal("document"),
   source,
@@ -181,18 +182,13 @@ const ToolShape = z.strictObject({
   input_examples: anything,
   cache_control,
 });
-const Account = {
-  inference_geo: anything,
-  metadata: anything,
-  service_tier: anything,
-  user_profile_id: anything,
-  workspace_id: anything,
-};
 const WithoutEffect = {
-  ...Account,
   container: anything,
   diagnostics: anything,
+  inference_geo: anything,
+  metadata: anything,
   output_config: anything,
+  service_tier: anything,
   speed: anything,
 };
 /** Known only so that they are refused by name. */

@@ -87,6 +87,8 @@ const NO_JSON = (body: string) => {
     return String(error).replace(/^SyntaxError/, "The request body is not valid JSON");
   }
 };
+const BOUND =
+  'Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".';
 const NON_EMPTY = "messages: text content blocks must be non-empty";
 const rounds = (...messages: unknown[]) => ({ ...BASE, tools: TOOLS, messages: [...HELLO, ...messages] });
 const tool = (fields: object) => ({ ...BASE, tools: [{ ...TOOLS[0], ...fields }] });
@@ -557,6 +559,221 @@ for (const [name, body] of ACCEPTED)
     assert.equal(status, 200, error?.error.message);
   });
 
+// What the SDK knows. These tables name every member of its types, so that an SDK which gains or loses one does not
+// compile until it is decided here what the server does about it.
+
+const CITED = { type: "char_location", cited_text: "x", document_index: 0, document_title: null } as const;
+
+const FIELDS = {
+  model: "claude-opus-5-5",
+  max_tokens: 100,
+  messages: HELLO,
+  system: "Be brief.",
+  tools: TOOLS,
+  tool_choice: { type: "auto" },
+  thinking: { type: "adaptive" },
+  cache_control: { type: "ephemeral", ttl: "1h" },
+  stop_sequences: ["x"],
+  stream: true,
+  container: "container_1",
+  diagnostics: { previous_message_id: null },
+  inference_geo: "eu",
+  metadata: { user_id: "1" },
+  output_config: { effort: "low" },
+  service_tier: "auto",
+  speed: "standard",
+  user_profile_id: "profile_1",
+  workspace_id: "wrkspc_1",
+} satisfies Required<Anthropic.MessageCreateParamsStreaming>;
+/** These the SDK sends as headers. */
+const HEADERS = ["user_profile_id", "workspace_id"];
+
+for (const [name, value] of Object.entries(FIELDS))
+  test(`the field ${name} of the SDK is accepted as the SDK sends it`, async () => {
+    play(say("yes"));
+    await client.messages.create({ ...BASE, tools: TOOLS, [name]: value }).asResponse();
+    const isHeader = HEADERS.includes(name);
+    assert.equal(name in lastEntry().request, !isHeader);
+    if (!isHeader) return;
+    const { error } = await post({ ...BASE, [name]: value });
+    assert.equal(error?.error.message, `${name}: Extra inputs are not permitted`);
+  });
+
+/** One value for each `type` of a union with every field that it can have, and with what it is refused, if it is. */
+type Each<T extends { type: string }> = { [K in T as K["type"]]: [Required<K>, string?] };
+
+const THINKING = {
+  adaptive: [{ type: "adaptive", display: "summarized" }],
+  between_tools: [{ type: "between_tools" }],
+  disabled: [{ type: "disabled" }, WITHOUT("disabled")],
+  enabled: [{ type: "enabled", budget_tokens: 2000, display: "omitted" }, WITHOUT("enabled")],
+} satisfies Each<Anthropic.ThinkingConfigParam>;
+
+const CHOICES = {
+  auto: [{ type: "auto", disable_parallel_tool_use: true }],
+  none: [{ type: "none" }],
+  any: [{ type: "any", disable_parallel_tool_use: true }, FORCED],
+  tool: [{ type: "tool", name: "bash", disable_parallel_tool_use: true }, FORCED],
+} satisfies Each<Anthropic.ToolChoice>;
+
+const ELSEWHERE = "belongs to the API's own tools or to search results, which are not here";
+const KINDS = {
+  text: {
+    type: "text",
+    text: "x",
+    cache_control: null,
+    citations: [{ ...CITED, start_char_index: 0, end_char_index: 1 }],
+  },
+  image: {
+    type: "image",
+    source: { type: "file", file_id: "file_1" },
+    cache_control: EPHEMERAL,
+    transformations: null,
+  },
+  document: {
+    type: "document",
+    source: { type: "text", media_type: "text/plain", data: "x" },
+    title: "x",
+    context: "x",
+    citations: { enabled: true },
+    cache_control: EPHEMERAL,
+  },
+  thinking: { type: "thinking", thinking: "x", signature: "x" },
+  redacted_thinking: { type: "redacted_thinking", data: "x" },
+  tool_use: {
+    type: "tool_use",
+    id: "a",
+    name: "bash",
+    input: {},
+    caller: { type: "direct" },
+    toolset_name: null,
+    cache_control: EPHEMERAL,
+  },
+  tool_result: {
+    type: "tool_result",
+    tool_use_id: "a",
+    content: [{ type: "text", text: "x" }],
+    is_error: true,
+    toolset_name: null,
+    cache_control: EPHEMERAL,
+  },
+  search_result: ELSEWHERE,
+  server_tool_use: ELSEWHERE,
+  web_search_tool_result: ELSEWHERE,
+  web_fetch_tool_result: ELSEWHERE,
+  code_execution_tool_result: ELSEWHERE,
+  bash_code_execution_tool_result: ELSEWHERE,
+  text_editor_code_execution_tool_result: ELSEWHERE,
+  tool_search_tool_result: ELSEWHERE,
+  container_upload: ELSEWHERE,
+} satisfies { [B in Anthropic.ContentBlockParam as B["type"]]: Required<B> | typeof ELSEWHERE };
+
+/** A history in which a block of this kind has its place. */
+function around(block: { type: string }): object {
+  if (block.type === "tool_use") return rounds(assistant(block), user(result("a")));
+  if (block.type === "tool_result") return rounds(assistant(use("a")), user(block));
+  return block.type.endsWith("thinking") ? rounds(assistant(block), ...HELLO) : rounds(user(block));
+}
+
+const EVERY_TOOL_FIELD = {
+  type: "custom",
+  name: "bash",
+  description: "x",
+  input_schema: { type: "object", properties: {}, required: [] },
+  strict: true,
+  allowed_callers: ["direct"],
+  defer_loading: false,
+  eager_input_streaming: true,
+  input_examples: [{}],
+  cache_control: EPHEMERAL,
+} satisfies Required<Anthropic.Tool>;
+
+const ROLES = {
+  user: [rounds(user({ type: "text", text: "x" }))],
+  assistant: [rounds(assistant({ type: "text", text: "x" }), ...HELLO)],
+  system: [rounds({ role: "system", content: "x" }), "messages.1.role: Input should be 'user', 'assistant'"],
+} satisfies Record<Anthropic.MessageParam["role"], [object, string?]>;
+
+const knownKinds = Object.entries(KINDS).flatMap(([kind, block]) => (block === ELSEWHERE ? [] : [`'${kind}'`]));
+const SDK: [string, object, string?][] = [
+  ...Object.entries(THINKING).map(([name, [thinking, refusal]]): [string, object, string?] => [
+    `thinking ${name}`,
+    { ...BASE, thinking },
+    refusal,
+  ]),
+  ...Object.entries(CHOICES).map(([name, [tool_choice, refusal]]): [string, object, string?] => [
+    `tool_choice ${name}`,
+    { ...BASE, tools: TOOLS, tool_choice },
+    refusal,
+  ]),
+  ...Object.entries(ROLES).map(([name, [request, refusal]]): [string, object, string?] => [
+    `role ${name}`,
+    request,
+    refusal,
+  ]),
+  ...Object.entries(KINDS).map(([kind, block]): [string, object, string?] => {
+    if (typeof block !== "string")
+      return [`block ${kind}`, around(block), kind.endsWith("thinking") ? `messages.1.content.0: ${BOUND}` : undefined];
+    const refusal = `Input tag '${kind}' found using 'type' does not match any of the expected tags: ${knownKinds.join(", ")}`;
+    return [`block ${kind}`, around({ type: kind }), `messages.1.content.0: ${refusal}`];
+  }),
+  ["tool with every field", { ...BASE, tools: [EVERY_TOOL_FIELD] }],
+];
+
+for (const [name, request, refusal] of SDK)
+  test(`the SDK's ${name} is ${refusal ? "refused with the reason" : "accepted"}`, async () => {
+    play(say("yes"));
+    const { error } = await post(request);
+    assert.equal(error?.error.message, refusal);
+  });
+
+test("every stop reason of the SDK reaches the client, with details for a refusal alone", async () => {
+  const ends = <R extends Anthropic.StopReason>(stop_reason: R) => ({ ...say("hi"), stop_reason });
+  const reasons = {
+    end_turn: ends("end_turn"),
+    max_tokens: ends("max_tokens"),
+    stop_sequence: ends("stop_sequence"),
+    tool_use: ends("tool_use"),
+    pause_turn: ends("pause_turn"),
+    model_context_window_exceeded: ends("model_context_window_exceeded"),
+    refusal: ends("refusal"),
+  } satisfies { [R in Anthropic.StopReason]: { stop_reason: R } };
+  for (const [reason, reply] of Object.entries(reasons)) {
+    play(reply);
+    const { stop_reason, stop_details } = await client.messages.stream(BASE).finalMessage();
+    assert.equal(stop_reason, reason);
+    const details = { type: "refusal", category: null, explanation: null };
+    assert.deepEqual(stop_details, reason === "refusal" ? details : null);
+  }
+});
+
+test("every error that the server knows is the SDK's error of that type", async () => {
+  const errors = {
+    invalid_request_error: [400, Anthropic.BadRequestError],
+    authentication_error: [401, Anthropic.AuthenticationError],
+    not_found_error: [404, Anthropic.NotFoundError],
+    rate_limit_error: [429, Anthropic.RateLimitError],
+    api_error: [500, Anthropic.InternalServerError],
+    overloaded_error: [529, Anthropic.OverloadedError],
+    billing_error: undefined,
+    permission_error: undefined,
+    timeout_error: undefined,
+    conflict_error: undefined,
+    memory_path_conflict_error: undefined,
+    memory_precondition_failed_error: undefined,
+  } satisfies Record<Anthropic.ErrorType, [400 | 401 | 404 | 429 | 500 | 529, object] | undefined>;
+  for (const [type, known] of Object.entries(errors)) {
+    if (!known) continue;
+    const [status, kind] = known;
+    if (status !== 404) server.fail({ kind: "status", status });
+    await assert.rejects(status === 404 ? client.models.list() : client.messages.create(BASE), (error) => {
+      assert.ok(error instanceof Anthropic.APIError, String(error));
+      assert.deepEqual([error.constructor, error.status, error.type], [kind, status, type]);
+      return true;
+    });
+  }
+});
+
 test("no credential is a 401, and a bearer token is one", async () => {
   const refused = await post(BASE, {});
   assert.equal(refused.status, 401);
@@ -807,9 +1024,6 @@ test("the journal keeps request, answer and usage", async () => {
 });
 
 // Thinking is bound to what came before it.
-
-const BOUND =
-  'Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".';
 
 const talk: Model = (request) => (request.messages.length < 8 ? call("ls") : say("done"));
 
