@@ -22,7 +22,7 @@ export type ReplyBlock =
   | { type: "redacted_thinking" }
   | { type: "tool_use"; name: string; input: unknown; id?: string };
 
-/** What a model says. The server adds ids and signatures, and thinking in front if there is none. */
+/** What a model says, which may be nothing. The server adds ids and signatures, and to blocks without it thinking. */
 export type Reply = {
   content: ReplyBlock[];
   /** Default: `tool_use` if there is a call, else `end_turn`. */
@@ -535,7 +535,7 @@ const newId = (prefix: string): string => prefix + randomBytes(12).toString("hex
 function draftsOf(reply: Reply, failure: Failure | undefined): Draft[] {
   const content = [...reply.content];
   const first = content[0]?.type;
-  if (first !== "thinking" && first !== "redacted_thinking")
+  if (first && first !== "thinking" && first !== "redacted_thinking")
     content.unshift({ type: "thinking", thinking: "Looking at what is needed next." });
   if (failure?.kind === "blank_text") {
     const call = content.findIndex((block) => block.type === "tool_use");
@@ -624,9 +624,11 @@ type StreamEvent = Anthropic.RawMessageStreamEvent | { type: "ping" };
 
 /** The events that carry a message. It has one block for each draft. */
 function* eventsOf(message: Anthropic.Message, drafts: Draft[]): Generator<StreamEvent> {
-  const { usage, stop_reason, stop_sequence, stop_details, container } = message;
+  const { stop_reason, stop_sequence, stop_details, container } = message;
+  const { cache_creation, inference_geo, service_tier, speed, ...usage } = message.usage;
   const opening = { ...message, content: [], stop_reason: null, stop_details: null };
-  yield { type: "message_start", message: { ...opening, usage: { ...usage, output_tokens: 1 } } };
+  const before = { ...message.usage, output_tokens: 1, output_tokens_details: null };
+  yield { type: "message_start", message: { ...opening, usage: before } };
   yield { type: "ping" };
   for (const [index, block] of message.content.entries()) {
     yield { type: "content_block_start", index, content_block: emptied(block) };

@@ -927,25 +927,236 @@ test("an id that the reply names is kept, and input may be what the schema forbi
   assert.deepEqual(block.input, ["ls"]);
 });
 
-test("a stream carries the same message as a plain answer", async () => {
-  const reply: Reply = {
-    content: [
-      { type: "thinking", thinking: "First I look around, then I decide what to do." },
-      { type: "text", text: `faces ${"😀".repeat(50)} and more\ntext than fits in one event` },
-      { type: "tool_use", name: "bash", input: { command: "ls -la /tmp", nested: { list: [1, "😀", null] } } },
-      { type: "redacted_thinking" },
-    ],
-  };
-  play(reply, reply);
-  const params = { ...BASE, tools: TOOLS, thinking: SUMMARIZED };
-  const plain = await client.messages.create(params);
-  const streamed = await client.messages.stream(params).finalMessage();
-  const anonymous = (message: Anthropic.Message) =>
-    JSON.parse(JSON.stringify(message.content).replace(/"(id|signature|data)":"[^"]*"/g, '"$1":""'));
-  assert.deepEqual(anonymous(streamed), anonymous(plain));
-  assert.deepEqual(streamed.usage, plain.usage);
-  assert.equal(streamed.stop_reason, "tool_use");
-  assert.deepEqual(JSON.parse(JSON.stringify(streamed.content)), lastEntry().reply);
+// Streams, read in three ways: the SDK's final message, its iterator, and a parser of our own over the bytes.
+
+type StreamEvent = Anthropic.RawMessageStreamEvent;
+
+/** The fields of every event and of every delta, none more and none less. */
+const EVENT_FIELDS = {
+  message_start: { type: 1, message: 1 },
+  content_block_start: { type: 1, index: 1, content_block: 1 },
+  content_block_delta: { type: 1, index: 1, delta: 1 },
+  content_block_stop: { type: 1, index: 1 },
+  message_delta: { type: 1, delta: 1, usage: 1 },
+  message_stop: { type: 1 },
+} satisfies { [E in StreamEvent as E["type"]]: Record<keyof E, 1> };
+const DELTA_FIELDS = {
+  text_delta: { type: 1, text: 1 },
+  thinking_delta: { type: 1, thinking: 1 },
+  signature_delta: { type: 1, signature: 1 },
+  input_json_delta: { type: 1, partial_json: 1 },
+  citations_delta: { type: 1, citation: 1 },
+} satisfies { [D in Anthropic.RawContentBlockDelta as D["type"]]: Record<keyof D, 1> };
+const END_FIELDS = {
+  stop_reason: 1,
+  stop_sequence: 1,
+  stop_details: 1,
+  container: 1,
+} satisfies Record<keyof Anthropic.RawMessageDeltaEvent["delta"], 1>;
+const END_USAGE_FIELDS = {
+  input_tokens: 1,
+  cache_creation_input_tokens: 1,
+  cache_read_input_tokens: 1,
+  output_tokens: 1,
+  output_tokens_details: 1,
+  server_tool_use: 1,
+} satisfies Record<keyof Anthropic.MessageDeltaUsage, 1>;
+
+function hasFields(value: object, fields: object): void {
+  assert.deepEqual(Object.keys(value).sort(), Object.keys(fields).sort());
+}
+
+/** The events of a stream without pings, taken from the bytes themselves. */
+async function bytesOf(params: object): Promise<StreamEvent[]> {
+  const response = await fetch(`${server.url}/v1/messages`, {
+    method: "POST",
+    headers: { "anthropic-version": "2023-06-01", "x-api-key": "test" },
+    body: JSON.stringify({ ...params, stream: true }),
+  });
+  const sent = new TextDecoder("utf-8", { fatal: true }).decode(await response.arrayBuffer());
+  assert.ok(sent.endsWith("\n\n"), "the last event is whole");
+  const events = sent
+    .slice(0, -2)
+    .split("\n\n")
+    .map((lines) => {
+      const [, name, data] = /^event: (\w+)\ndata: ([^\r\n]+)$/.exec(lines) ?? [];
+      assert.ok(data, `one line for the name, one for the data: ${lines}`);
+      const event: StreamEvent | { type: "ping" } = JSON.parse(data);
+      assert.equal(event.type, name);
+      return event;
+    });
+  return events.flatMap((event) => (event.type === "ping" ? [] : [event]));
+}
+
+/** The message that events carry. Their order and fields are those of the API; JSON that was cut counts as empty. */
+function joined([start, ...events]: StreamEvent[]): Anthropic.Message {
+  assert.ok(start?.type === "message_start");
+  hasFields(start, EVENT_FIELDS.message_start);
+  const message = structuredClone(start.message);
+  assert.deepEqual([message.content, message.stop_reason, message.stop_details], [[], null, null]);
+  let open: Anthropic.ContentBlock | undefined;
+  let json = "";
+  let ended = false;
+  assert.equal(events.pop()?.type, "message_stop");
+  for (const event of events) {
+    hasFields(event, EVENT_FIELDS[event.type]);
+    assert.equal(ended, false, "message_delta is the last but one");
+    if ("index" in event) assert.equal(event.index, message.content.length);
+    assert.equal(open === undefined, event.type === "content_block_start" || event.type === "message_delta");
+    if (event.type === "content_block_start") {
+      open = event.content_block;
+      json = "";
+      if (open.type === "text") assert.equal(open.text, "");
+      if (open.type === "thinking") assert.equal(open.thinking + open.signature, "");
+      if (open.type === "tool_use") assert.deepEqual(open.input, {});
+    } else if (event.type === "content_block_delta") {
+      const { delta } = event;
+      hasFields(delta, DELTA_FIELDS[delta.type]);
+      if (delta.type === "text_delta" && open?.type === "text") open.text += delta.text;
+      else if (delta.type === "input_json_delta" && open?.type === "tool_use") json += delta.partial_json;
+      else {
+        assert.ok(open?.type === "thinking" && open.signature === "", `${delta.type} in ${open?.type}`);
+        if (delta.type === "thinking_delta") open.thinking += delta.thinking;
+        else if (delta.type === "signature_delta") open.signature = delta.signature;
+        else assert.fail(delta.type);
+      }
+    } else if (event.type === "content_block_stop") {
+      assert.ok(open);
+      if (open.type === "tool_use" && isJson(json)) open.input = JSON.parse(json);
+      message.content.push(open);
+      open = undefined;
+    } else if (event.type === "message_delta") {
+      hasFields(event.delta, END_FIELDS);
+      hasFields(event.usage, END_USAGE_FIELDS);
+      const { input_tokens, cache_creation_input_tokens, cache_read_input_tokens } = message.usage;
+      const input = { input_tokens, cache_creation_input_tokens, cache_read_input_tokens };
+      assert.deepEqual({ ...event.usage, ...input }, event.usage, "the input is the same at both ends");
+      assert.deepEqual([message.usage.output_tokens, message.usage.output_tokens_details], [1, null]);
+      Object.assign(message, event.delta);
+      Object.assign(message.usage, event.usage);
+      ended = true;
+    } else assert.fail(event.type);
+  }
+  assert.equal(ended, true);
+  return message;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const named = (id: string, input: object) => ({ type: "tool_use", name: "bash", input, id }) as const;
+const NOTE = { type: "thinking", thinking: "First I look around, then I decide what there is to do." } as const;
+const LONG_CALL = named("toolu_2", { command: "rm -rf build", reason: "it is old, and nobody needs it" });
+
+type Streamed = {
+  reply: Reply;
+  failure?: Failure;
+  params?: Partial<Anthropic.MessageCreateParamsStreaming>;
+  /** What the SDK makes of the last call's input when its JSON was cut. */
+  fragment?: unknown;
+};
+
+const STREAMS: Record<string, Streamed> = {
+  "a text": { reply: say("a text that is long enough for some events, surely") },
+  "summarized thinking": { reply: { content: [NOTE, ...say("hi").content] }, params: { thinking: SUMMARIZED } },
+  "thinking that is not shown": { reply: { content: [NOTE, ...say("hi").content] } },
+  "thinking between calls, some redacted": {
+    reply: {
+      content: [
+        { type: "redacted_thinking" },
+        named("a", { command: "ls" }),
+        NOTE,
+        LONG_CALL,
+        { type: "redacted_thinking" },
+      ],
+    },
+    params: { thinking: SUMMARIZED },
+  },
+  "calls side by side": {
+    reply: {
+      content: [
+        { type: "text", text: "Three at once." },
+        named("a", { command: "ls -la /tmp", nested: { list: [1, "😀", null, 0.5, true] } }),
+        named("b", {}),
+        LONG_CALL,
+      ],
+    },
+  },
+  "a call that is cut": {
+    reply: { content: [NOTE, named("a", { command: "ls" }), LONG_CALL] },
+    failure: { kind: "max_tokens" },
+    fragment: { command: "rm -rf build" },
+  },
+  "a call that the window cuts": {
+    reply: { content: [NOTE, named("a", { command: "a long one to write" })] },
+    failure: { kind: "context_window" },
+    fragment: {},
+  },
+  "a text that max_tokens cuts": { reply: say("x".repeat(600)), params: { max_tokens: 50 } },
+  "thinking that max_tokens cuts": { reply: { content: [NOTE] }, params: { max_tokens: 5, thinking: SUMMARIZED } },
+  "a refusal with calls": { reply: { content: [NOTE, LONG_CALL] }, failure: { kind: "refusal" } },
+  "blank text beside a call": { reply: { content: [NOTE, LONG_CALL] }, failure: { kind: "blank_text" } },
+  "an empty reply": { reply: { content: [] } },
+  "a refusal without content": { reply: { content: [] }, failure: { kind: "refusal" } },
+  "a reply without room": { reply: say("hi"), params: { max_tokens: 0 } },
+  "Chinese and emoji": {
+    reply: {
+      content: [
+        { type: "thinking", thinking: "先看看有什么文件，再决定怎么做。".repeat(4) },
+        { type: "text", text: `${"你好，世界。".repeat(9)}${"👩‍👩‍👧‍👦😀".repeat(20)}` },
+        named("a", { command: "echo 你好 😀".repeat(5) }),
+      ],
+    },
+    params: { thinking: SUMMARIZED },
+  },
+  "text that looks like a stream": {
+    reply: say('\r\n\r\nevent: message_stop\ndata: {"type":"message_stop"}\n\n\u2028\u2029\u0085\u0000\ufeff:\tping'),
+  },
+  "a slow reply": { reply: { content: [NOTE, LONG_CALL] }, failure: { kind: "slow", delay: 1 } },
+};
+
+for (const [name, { reply, failure, params, fragment }] of Object.entries(STREAMS))
+  test(`a stream carries the same message as a plain answer: ${name}`, async () => {
+    const request = { ...BASE, tools: TOOLS, ...params };
+    const prepared = () => {
+      play(reply);
+      if (failure) server.fail(failure);
+      return client.messages;
+    };
+    // Of one request the answers differ in nothing but the id of the message.
+    const plain = await prepared().create({ ...request, stream: false });
+    const { id } = plain;
+    prepared();
+    const sent = await bytesOf(request);
+    const iterated: StreamEvent[] = [];
+    for await (const event of await prepared().create({ ...request, stream: true })) iterated.push(event);
+    const { parsed_output: _, ...final } = await prepared().stream(request).finalMessage();
+
+    for (const [first] of [sent, iterated]) if (first?.type === "message_start") first.message.id = id;
+    assert.deepEqual(iterated, sent);
+    assert.deepEqual({ ...joined(sent), id }, JSON.parse(JSON.stringify(plain)));
+    const expected = structuredClone(plain);
+    const last = expected.content.at(-1);
+    if (fragment && last?.type === "tool_use") last.input = fragment;
+    assert.deepEqual(JSON.parse(JSON.stringify({ ...final, id })), JSON.parse(JSON.stringify(expected)));
+  });
+
+test("the streams above hold every kind of event and delta that can occur", async () => {
+  const seen = new Set<string>();
+  for (const { reply, params } of Object.values(STREAMS)) {
+    play(reply);
+    for (const event of await bytesOf({ ...BASE, tools: TOOLS, ...params }))
+      seen.add(event.type === "content_block_delta" ? event.delta.type : event.type);
+  }
+  const { content_block_delta: _, ...events } = EVENT_FIELDS;
+  const { citations_delta: __, ...deltas } = DELTA_FIELDS;
+  hasFields(Object.fromEntries([...seen].map((each) => [each, 1])), { ...events, ...deltas });
 });
 
 test("text, thinking and input come in pieces that never split a character", async () => {
