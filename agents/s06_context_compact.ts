@@ -242,7 +242,7 @@ export function runWrite(path: string, content: string): string {
   mkdirSync(dirname(file), { recursive: true });
   const temporary = join(dirname(file), `.${randomUUID()}.tmp`);
   try {
-    writeFileSync(temporary, content, { flag: "wx" });
+    writeFileSync(temporary, content, { flag: "wx", mode: before?.mode });
     if (before) chmodSync(temporary, before.mode);
     renameSync(temporary, file);
   } finally {

@@ -1,0 +1,283 @@
+// Faults of the disk and of processes: kills, a full disk, two agents at once, hostile commands, Ctrl-C at every moment.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { beforeEach, describe, mock, type TestContext, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import type Anthropic from "@anthropic-ai/sdk";
+import { type Model, type Reply, type ReplyBlock, type Server, scripted, startServer } from "../offline/server.ts";
+import { picture, sizeOf, watching } from "./disk.ts";
+import { folder, server, until } from "./harness.ts";
+
+for (const name of Object.keys(process.env)) if (/^COMPACT_|^CONTEXT_WINDOW$/.test(name)) delete process.env[name];
+const SETTINGS = { COMPACT_THRESHOLD: "8000", COMPACT_MIN_SAVINGS: "500", COMPACT_KEEP_RECENT: "1" };
+Object.assign(process.env, SETTINGS);
+const s01 = await import("../agents/s01_agent_loop.ts");
+const s06 = await import("../agents/s06_context_compact.ts");
+for (const { approval } of [s01, s06]) approval.always = true;
+
+type Lesson = typeof s06;
+type Messages = Anthropic.MessageParam[];
+
+let loaded = 0;
+/** The last lesson as another program would have it, with nothing said or written yet. */
+async function another(): Promise<Lesson> {
+  const lesson: Lesson = await import(`../agents/s06_context_compact.ts?program=${loaded++}`);
+  lesson.approval.always = true;
+  return lesson;
+}
+
+// --- replies, histories and what is asked of them -------------------------------------------------------------------
+
+const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
+let ids = 0;
+const use = (name: string, input: unknown): ReplyBlock => ({ type: "tool_use", name, input, id: `call_${ids++}` });
+const call = (...content: ReplyBlock[]): Reply => ({ content });
+const run = (command: string) => call(use("bash", { command }));
+const user = (content: string): Anthropic.MessageParam => ({ role: "user", content });
+const plain = <T>(value: T): T => JSON.parse(JSON.stringify(value));
+
+const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
+  typeof content === "string" ? [{ type: "text", text: content }] : content;
+const resultsOf = (messages: Messages) =>
+  messages.flatMap(blocksOf).flatMap((block) => (block.type === "tool_result" ? [String(block.content)] : []));
+
+let screen = "";
+/** What something returns, without its output on the screen, which `screen` then holds. */
+async function quiet<T>(work: () => T | Promise<T>, seen?: () => void): Promise<T> {
+  const write = process.stdout.write.bind(process.stdout);
+  const silent = mock.method(process.stdout, "write", (chunk: string | Uint8Array) => {
+    if (typeof chunk !== "string") return write(chunk); // the test runner's own report
+    screen += chunk;
+    seen?.();
+    return true;
+  });
+  try {
+    return await work();
+  } finally {
+    silent.mock.restore();
+  }
+}
+const times = (text: string, part: string) => text.split(part).length - 1;
+
+/** The lines of a transcript, each of which has to be whole. */
+function linesOf(text: string): { type?: string; role?: string; messages?: Messages }[] {
+  assert.ok(text.endsWith("\n"), `torn: ${text.slice(-80)}`);
+  return text
+    .slice(0, -1)
+    .split("\n")
+    .map((line) => JSON.parse(line));
+}
+/** The messages of a transcript, without its compactions. */
+const messagesIn = (text: string) => linesOf(text).filter((line) => line.type === undefined);
+const names = () =>
+  existsSync(s06.TRANSCRIPT_DIR)
+    ? readdirSync(s06.TRANSCRIPT_DIR).filter((name) => name.startsWith("transcript_"))
+    : [];
+function onlyTranscript(): string {
+  const [name, ...more] = names();
+  assert.ok(name && more.length === 0, `${more.length + 1} transcripts`);
+  return join(s06.TRANSCRIPT_DIR, name);
+}
+
+/** Takes up a conversation from a transcript, asks one thing more, and returns the history; the server accepts it all. */
+async function goOn(text: string, { resume, agentLoop }: Lesson = s06): Promise<Messages> {
+  const file = join(folder, "copy.jsonl");
+  writeFileSync(file, text);
+  server.journal.length = 0;
+  server.model = () => say("went on");
+  return quiet(async () => {
+    const messages = resume(file);
+    messages.push(user("and now?"));
+    assert.equal(await agentLoop(messages), "done");
+    assert.deepEqual(
+      server.journal.filter(({ status }) => status !== 200).map(({ error }) => error),
+      [],
+    );
+    assert.deepEqual(linesOf(readFileSync(file, "utf8")).at(-1), plain(messages.at(-1)));
+    return messages;
+  });
+}
+
+beforeEach(() => {
+  for (const name of readdirSync(folder)) rmSync(join(folder, name), { recursive: true, force: true });
+  server.journal.length = 0;
+  screen = "";
+});
+
+// --- killed at every stage ------------------------------------------------------------------------------------------
+
+const WRITES: { what: string; path: string; work: (lesson: Lesson) => void; target?: string }[] = [
+  { what: "a new file", path: "new.txt", work: (lesson) => lesson.runWrite("new.txt", "new content") },
+  { what: "a file in new folders", path: "a/b/new", work: (lesson) => lesson.runWrite("a/b/new", "new content") },
+  { what: "a file that is there", path: "secret", work: (lesson) => lesson.runWrite("secret", "new content") },
+  { what: "a script", path: "run.sh", work: (lesson) => lesson.runWrite("run.sh", "new content") },
+  { what: "an edit", path: "secret", work: (lesson) => lesson.runEdit("secret", "old", "new") },
+  { what: "a file behind a link", path: "secret", work: (lesson) => lesson.runWrite("link", "new content") },
+];
+
+for (const { what, path, work } of WRITES)
+  test(`killed at any stage of writing ${what}, the old content is there or the new, and nothing else is touched`, async () => {
+    writeFileSync("secret", "old content", { mode: 0o600 });
+    writeFileSync("run.sh", "old content");
+    chmodSync("run.sh", 0o755);
+    writeFileSync("other", "of the person's");
+    symlinkSync("secret", "link");
+    const before = picture(folder);
+    const stages: { at: string; files: ReturnType<typeof picture> }[] = [];
+    await watching({ stage: (at) => stages.push({ at, files: picture(folder) }) }, () => work(s06));
+    const after = picture(folder);
+    assert.equal(after.get(path)?.text, "new content");
+    assert.ok(stages.length >= 6, stages.map(({ at }) => at).join("\n"));
+
+    for (const { at, files } of stages) {
+      const file = files.get(path);
+      assert.ok(file?.text === before.get(path)?.text || file?.text === "new content", at);
+      if (before.has(path)) assert.equal(file?.mode, before.get(path)?.mode, at);
+      for (const [name, { mode }] of files) {
+        if (name === path) continue;
+        if (before.has(name)) assert.deepEqual(files.get(name), before.get(name), at);
+        else {
+          assert.match(name, /(^|\/)\.[^/]+\.tmp$/, at);
+          assert.equal(mode & ~(before.get(path)?.mode ?? 0o777), 0, `${at}: ${name} is open to more people`);
+        }
+      }
+    }
+    assert.deepEqual([...after.keys()].sort(), [...new Set([...before.keys(), path])].sort());
+  });
+
+/** A conversation in which a large output is saved, layer 1 clears and layer 2 replaces; the model of one who answers it. */
+function longTalk(): Reply[] {
+  const print = (mark: string) => run(`printf '${mark}%.0s' {1..3000}`);
+  return [
+    run("printf 'x%.0s' {1..30000}"),
+    print("ab"),
+    print("cd"),
+    print("ef"),
+    print("gh"),
+    call(use("task", { prompt: "say hello" })),
+    say("hello from the child"),
+    call(use("compact", {})),
+    say("A summary of it all."),
+    run("echo after"),
+    say("printed"),
+  ];
+}
+const isTranscript = (name: string) => /^\.transcripts\/transcript_\d+_\d+\.jsonl$/.test(name);
+
+test("killed at any stage of a conversation with all layers, each message is on disk and the conversation goes on", async () => {
+  const messages = [user("print much")];
+  const model = scripted(...longTalk());
+  const newest: { inHistory: unknown; onDisk: unknown }[] = []; // what is last in the history, and what is last on disk, as each request arrives
+  server.model = (request) => {
+    if (!JSON.stringify(request.messages[0]).includes("say hello")) {
+      const last = linesOf(readFileSync(onlyTranscript(), "utf8")).at(-1);
+      newest.push({ inHistory: plain(messages.at(-1)), onDisk: last?.messages?.at(-1) ?? last });
+    }
+    return model(request);
+  };
+  const stages: { at: string; files: ReturnType<typeof picture> }[] = [];
+  const stage = (at: string) => stages.push({ at, files: picture(folder) });
+  await quiet(() => watching({ stage }, () => s06.agentLoop(messages)));
+  const whole = readFileSync(onlyTranscript(), "utf8");
+  for (const sign of ["[micro_compact]", "[manual compact]", "Output too large", "hello from the child"])
+    assert.ok((screen + whole).includes(sign), `${sign} is not in ${screen}`);
+  assert.equal(newest.length, 10);
+  for (const { inHistory, onDisk } of newest) assert.deepEqual(onDisk, inHistory);
+  const output = "x".repeat(30_000);
+  assert.ok(stages.length > 70, String(stages.length));
+
+  const seen = new Set<string>();
+  let length = 0;
+  for (const { at, files } of stages) {
+    for (const [name, { mode }] of files) {
+      assert.match(name, /^\.transcripts\//, at);
+      assert.equal(mode, 0o600, `${at}: ${name}`);
+    }
+    const text = [...files].find(([name]) => isTranscript(name))?.[1].text ?? "";
+    assert.ok(whole.startsWith(text), `${at}: what is on disk is the beginning of what will be`);
+    assert.ok(text.length >= length, `${at}: nothing is taken back`);
+    length = text.length;
+    const lines = text.slice(0, text.lastIndexOf("\n") + 1);
+    if (lines.includes("Saved to: "))
+      assert.ok(
+        [...files.values()].some((file) => file.text === output),
+        `${at}: what is said to be saved is whole`,
+      );
+    if (seen.has(text) || !lines) continue;
+    seen.add(text);
+    const history = await goOn(text);
+    assert.ok(history.length >= 2, at);
+  }
+  assert.ok(seen.size > 30, String(seen.size));
+});
+
+const TSX = import.meta.resolve("tsx");
+const LESSON = fileURLToPath(new URL("../agents/s06_context_compact.ts", import.meta.url));
+const DISK = new URL("./disk.ts", import.meta.url).href;
+
+/** Runs the last lesson as a program in a folder of its own, and returns what it leaves there and whether it was killed. */
+async function program(t: TestContext, model: (kill: () => void) => Model, stage = 0) {
+  const own = await startServer();
+  const cwd = mkdtempSync(join(folder, "killed-"));
+  const args = ["--import", TSX, "--import", DISK, LESSON, "-y", "print much"];
+  const env = { ...process.env, ANTHROPIC_BASE_URL: own.url, STAGE_OF_KILL: String(stage) };
+  const child = spawn(process.execPath, args, { cwd, env, stdio: "ignore" });
+  own.model = model(() => child.kill("SIGKILL"));
+  t.after(async () => {
+    child.kill("SIGKILL");
+    await own.close();
+  });
+  const killed = await new Promise((resolve) => child.on("close", (_code, signal) => resolve(signal === "SIGKILL")));
+  const files = picture(cwd);
+  return { killed, files, text: [...files].find(([name]) => isTranscript(name))?.[1].text ?? "" };
+}
+
+/** How far a conversation had come when its program was killed. */
+const KILLS: { at: string; request?: number; stage?: RegExp; lines: number; torn: boolean }[] = [
+  { at: "as a call is answered, before a compaction", request: 8, lines: 13, torn: false },
+  { at: "as the summary is asked for", request: 9, lines: 15, torn: false },
+  { at: "as the next call is made", request: 10, lines: 16, torn: false },
+  { at: "in the middle of the first line", stage: /^append\S+ \.transcripts\/transcript.*half$/, lines: 0, torn: true },
+  { at: "in the middle of an output", stage: /outputs.*half$/, lines: 2, torn: false },
+];
+
+test("kill -9 leaves what was on disk at that moment, at any request and in the middle of a line", async (t) => {
+  const stages: string[] = [];
+  server.model = scripted(...longTalk());
+  await quiet(() => watching({ stage: (at) => stages.push(at) }, () => s06.agentLoop([user("print much")])));
+  const ended = KILLS.map(async ({ at, request = 0, stage, lines, torn }) => {
+    const replies = scripted(...longTalk());
+    let requests = 0;
+    const model = (kill: () => void): Model => {
+      return (asked) => {
+        if (++requests === request) kill();
+        return replies(asked);
+      };
+    };
+    const number = stage ? stages.findIndex((each) => stage.test(each)) + 1 : 0;
+    assert.equal(number > 0, stage !== undefined, at);
+    const { killed, files, text } = await program(t, model, number);
+    assert.equal(killed, true, at);
+    assert.equal(times(text, "\n"), lines, at);
+    assert.equal(text.endsWith("\n"), lines > 0, at);
+    assert.equal(text.length > 0, lines > 0 || torn, at);
+    for (const name of files.keys()) assert.match(name, /^\.transcripts\//, at);
+    return { at, text };
+  });
+  for (const { at, text } of await Promise.all(ended))
+    if (text.includes("\n")) assert.ok((await goOn(text)).length > 1, at);
+});
