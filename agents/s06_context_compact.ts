@@ -689,6 +689,7 @@ function saveOutput(id: string, text: string, preview = PREVIEW): string {
     writeFileSync(file, text, { mode: 0o600 });
     return `Output too large. Saved to: ${relative(WORKDIR, file)}\n${shown}`;
   } catch (error) {
+    if (existsSync(file)) rmSync(file); // a part of it would only take the room of the transcript
     printLine(`[output not saved: ${explain(error)}]`);
     return `Output too large, and it could not be saved (${explain(error)}).\n${shown}`;
   }

@@ -281,3 +281,73 @@ test("kill -9 leaves what was on disk at that moment, at any request and in the 
   for (const { at, text } of await Promise.all(ended))
     if (text.includes("\n")) assert.ok((await goOn(text)).length > 1, at);
 });
+
+// --- a full disk, and things in the way -----------------------------------------------------------------------------
+
+/** A turn with a short and a large output, with a file to write, and the answer. */
+const someTalk = () => [
+  run("echo one"),
+  call(use("write_file", { path: "kept", content: "new ".repeat(1_000) })),
+  run("printf 'x%.0s' {1..30000}"),
+  say("done"),
+];
+
+for (const room of [0, 1, 40, 400, 1_000, 6_000, 20_000])
+  test(`with room for ${room} bytes on the disk the agent goes on, says so once, and writes the rest when there is room`, async () => {
+    const lesson = await another();
+    writeFileSync("kept", "old");
+    const messages = [user("go on whatever happens")];
+    server.model = scripted(...someTalk(), say("again"), say("saved"));
+    const kept: string[] = [];
+    await quiet(async () => {
+      const stage = () => kept.push(readFileSync("kept", "utf8"));
+      await watching({ stage, room: () => room + 3 - sizeOf(folder) }, async () => {
+        assert.equal(await lesson.agentLoop(messages), "done");
+        messages.push(user("still there?"));
+        assert.equal(await lesson.agentLoop(messages), "done");
+      });
+      const before = new Set(["old", "new ".repeat(1_000)]);
+      assert.deepEqual(new Set([...kept, ...before]), before);
+      const fits = room === 20_000; // all but the large output
+      assert.equal(times(screen, "not written"), fits ? 0 : 1, screen);
+      assert.ok(fits || /not written.*ENOSPC/.test(screen), screen);
+      const [, written, large] = resultsOf(messages);
+      assert.match(written ?? "", fits ? /^Wrote 4000 bytes/ : /ENOSPC/);
+      assert.equal(readFileSync("kept", "utf8") === "old", !fits);
+      assert.match(large ?? "", /could not be saved.*ENOSPC[^]*xxxx/);
+      for (const name of picture(folder).keys()) assert.match(name, /^kept$|gitignore$|^\.transcripts\/transcript/);
+
+      messages.push(user("now?"));
+      assert.equal(await lesson.agentLoop(messages), "done");
+      assert.equal(times(screen, "not written"), fits ? 0 : 1, screen);
+    });
+    const text = readFileSync(onlyTranscript(), "utf8");
+    assert.deepEqual(linesOf(text), plain(messages));
+    await goOn(text);
+  });
+
+const HINDRANCES: [string, () => void][] = [
+  ["a file", () => writeFileSync(s06.TRANSCRIPT_DIR, "of the person's")],
+  ["a dangling link", () => symlinkSync(join(folder, "gone", "away"), s06.TRANSCRIPT_DIR)],
+  ["a link to itself", () => symlinkSync(s06.TRANSCRIPT_DIR, s06.TRANSCRIPT_DIR)],
+  ["a link to a device that is full", () => symlinkSync("/dev/full", s06.TRANSCRIPT_DIR)],
+];
+for (const [what, put] of HINDRANCES)
+  test(`with ${what} in the place of the transcripts the agent goes on, says so once, and writes all when it is gone`, async () => {
+    const lesson = await another();
+    put();
+    const before = picture(folder);
+    const messages = [user("go on whatever happens")];
+    server.model = scripted(run("printf 'x%.0s' {1..30000}"), say("done"), say("again"));
+    await quiet(async () => {
+      assert.equal(await lesson.agentLoop(messages), "done");
+      assert.equal(times(screen, "transcript not written"), 1, screen);
+      assert.match(resultsOf(messages)[0] ?? "", /could not be saved[^]*xxxx/);
+      assert.deepEqual(picture(folder), before);
+      rmSync(lesson.TRANSCRIPT_DIR);
+      messages.push(user("now?"));
+      assert.equal(await lesson.agentLoop(messages), "done");
+    });
+    assert.equal(times(screen, "transcript not written"), 1, screen);
+    assert.deepEqual(linesOf(readFileSync(onlyTranscript(), "utf8")), plain(messages));
+  });
