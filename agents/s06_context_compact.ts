@@ -607,7 +607,7 @@ function record(messages: Anthropic.MessageParam[]): void {
   try {
     mkdirSync(dirname(session.transcript), { recursive: true, mode: 0o700 });
     const ignore = join(TRANSCRIPT_DIR, ".gitignore");
-    if (!existsSync(ignore)) writeFileSync(ignore, "*\n", { mode: 0o600 });
+    if (!statSync(ignore, { throwIfNoEntry: false })?.size) writeFileSync(ignore, "*\n", { mode: 0o600 });
     while (session.unwritten[0]) {
       appendLine(session.transcript, session.unwritten[0]);
       session.unwritten.shift();

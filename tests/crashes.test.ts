@@ -323,6 +323,7 @@ for (const room of [0, 1, 40, 400, 1_000, 6_000, 20_000])
     });
     const text = readFileSync(onlyTranscript(), "utf8");
     assert.deepEqual(linesOf(text), plain(messages));
+    assert.match(readFileSync(join(lesson.TRANSCRIPT_DIR, ".gitignore"), "utf8"), /^\*\n?$/);
     await goOn(text);
   });
 
