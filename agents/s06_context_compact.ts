@@ -1074,7 +1074,7 @@ export function resume(file: string): Anthropic.MessageParam[] {
   }
   if (lines.length === 0) throw new Error(`${file} holds no messages; start without it`);
   if (isWhole) appendFileSync(file, "\n");
-  else truncateSync(file, size); // a kill tore the last line
+  else if (last !== "") truncateSync(file, size); // a kill tore the last line
 
   stripThinking(messages); // it belongs to another run
   for (const message of messages) session.recorded.add(message);

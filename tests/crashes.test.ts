@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import {
+  appendFileSync,
   chmodSync,
   existsSync,
   lstatSync,
@@ -314,7 +315,7 @@ for (const room of [0, 1, 40, 400, 1_000, 6_000, 20_000])
       const [, written, large] = resultsOf(messages);
       assert.match(written ?? "", fits ? /^Wrote 4000 bytes/ : /ENOSPC/);
       assert.equal(readFileSync("kept", "utf8") === "old", !fits);
-      assert.match(large ?? "", /could not be saved.*ENOSPC[^]*xxxx/);
+      assert.match(large ?? "", /could not be saved.*ENOSPC[\s\S]*xxxx/);
       for (const name of picture(folder).keys()) assert.match(name, /^kept$|gitignore$|^\.transcripts\/transcript/);
 
       messages.push(user("now?"));
@@ -343,7 +344,7 @@ for (const [what, put] of HINDRANCES)
     await quiet(async () => {
       assert.equal(await lesson.agentLoop(messages), "done");
       assert.equal(times(screen, "transcript not written"), 1, screen);
-      assert.match(resultsOf(messages)[0] ?? "", /could not be saved[^]*xxxx/);
+      assert.match(resultsOf(messages)[0] ?? "", /could not be saved[\s\S]*xxxx/);
       assert.deepEqual(picture(folder), before);
       rmSync(lesson.TRANSCRIPT_DIR);
       messages.push(user("now?"));
@@ -352,3 +353,108 @@ for (const [what, put] of HINDRANCES)
     assert.equal(times(screen, "transcript not written"), 1, screen);
     assert.deepEqual(linesOf(readFileSync(onlyTranscript(), "utf8")), plain(messages));
   });
+
+// --- one folder, one transcript, two agents -------------------------------------------------------------------------
+
+test("a transcript that was cut at any byte is taken up to its last whole line", async () => {
+  const messages = [user("说 hello")];
+  server.model = scripted(call(use("bash", { command: "echo 你好" }), use("nonsense", {})), say("done 😀"));
+  await quiet(() => s06.agentLoop(messages));
+  const bytes = readFileSync(onlyTranscript());
+  const file = join(folder, "cut.jsonl");
+  let begin = 0; // of the line that is cut
+  let expected: Messages | undefined;
+  for (let end = 0; end < bytes.length; end++) {
+    const isWhole = bytes[end] === 10; // but for its end
+    if (isWhole) expected = await goOn(bytes.subarray(0, end + 1).toString());
+    writeFileSync(file, bytes.subarray(0, end));
+    await quiet(() => {
+      if (!expected) return assert.throws(() => s06.resume(file), /cut\.jsonl/);
+      assert.deepEqual(s06.resume(file), expected.slice(0, -2), String(end));
+      assert.equal(readFileSync(file).length, isWhole ? end + 1 : begin, String(end));
+    });
+    if (isWhole) begin = end + 1;
+  }
+  assert.equal(expected?.length, 6);
+});
+
+/** Two programs in one folder, each in a turn of three rounds at the same time, which the other's replies come between. */
+async function both(histories: [Lesson, Messages][], replies: (who: number) => Reply[]): Promise<void> {
+  const scripts = histories.map((_, who) => scripted(...replies(who)));
+  server.model = (request) => {
+    const who = histories.findIndex(([, messages]) =>
+      JSON.stringify(request.messages).includes(JSON.stringify(messages.at(0))),
+    );
+    return scripts[who]?.(request) ?? assert.fail("nobody's request");
+  };
+  const outcomes = await quiet(() => Promise.all(histories.map(([lesson, messages]) => lesson.agentLoop(messages))));
+  assert.deepEqual(outcomes, ["done", "done"]);
+}
+
+test("two agents in one folder write two transcripts, both whole, and a file that both write is always whole", async () => {
+  const [a, b] = [await another(), await another()];
+  const texts = ["a", "b"].map((letter) => letter.repeat(10_000));
+  const replies = (who: number) => [
+    call(...Array.from({ length: 5 }, () => use("write_file", { path: "shared", content: texts[who] }))),
+    run("printf 'x%.0s' {1..30000}"),
+    call(use("write_file", { path: "shared", content: texts[who] })),
+    say("done"),
+  ];
+  const found = new Set<string>();
+  const stage = () => existsSync("shared") && found.add(readFileSync("shared", "utf8"));
+  const histories: [Lesson, Messages][] = [
+    [a, [user("I am a")]],
+    [b, [user("I am b")]],
+  ];
+  // Programs have ids of their own, which their transcripts are named by; here both are one.
+  a.estimateTokens(histories[0]?.[1] ?? []);
+  const then = Date.now();
+  await until(() => Date.now() > then);
+  await watching({ stage }, () => both(histories, replies));
+  assert.deepEqual([...found].sort(), texts);
+  const transcripts = names().map((name) => readFileSync(join(s06.TRANSCRIPT_DIR, name), "utf8"));
+  assert.equal(transcripts.length, 2);
+  for (const [, messages] of histories) {
+    const own = transcripts.find((text) => text.startsWith(JSON.stringify(messages[0])));
+    assert.deepEqual(linesOf(own ?? ""), plain(messages));
+    await goOn(own ?? "");
+  }
+});
+
+test("two agents that take up the same transcript lose nothing of it, and it can be taken up again", async () => {
+  const first = await another();
+  const begun = [user("begin")];
+  server.model = scripted(run("echo begun"), say("begun"));
+  await quiet(() => first.agentLoop(begun));
+  const file = onlyTranscript();
+  const programs = [await another(), await another()];
+  const histories = await quiet(() => programs.map((lesson) => lesson.resume(file)));
+  for (const [who, messages] of histories.entries()) messages.push(user(`I am ${who}`));
+  const scripts = histories.map((_, who) => scripted(run(`echo ${who}`), run(`echo again ${who}`), say(`done ${who}`)));
+  server.model = (request) => {
+    const who = JSON.stringify(request.messages).includes("I am 0") ? 0 : 1;
+    return scripts[who]?.(request) ?? assert.fail();
+  };
+  await quiet(() => Promise.all(programs.map((lesson, who) => lesson.agentLoop(histories[who] ?? []))));
+  const text = readFileSync(file, "utf8");
+  const lines = linesOf(text).map((line) => JSON.stringify(line));
+  assert.equal(lines.length, 4 + 2 * 6);
+  for (const messages of histories)
+    for (const message of messages.slice(4)) assert.ok(lines.includes(JSON.stringify(message)));
+  await goOn(text);
+});
+
+test("a whole transcript is not touched as it is taken up, so that what another agent writes meanwhile stays", async () => {
+  server.model = scripted(say("begun"));
+  await quiet(() => s06.agentLoop([user("begin")]));
+  const file = onlyTranscript();
+  const line = `${JSON.stringify(user("from the other one"))}\n`;
+  const stages: string[] = [];
+  const stage = (at: string) => {
+    stages.push(at);
+    appendFileSync(file, line);
+  };
+  await quiet(() => watching({ stage }, () => s06.resume(file)));
+  assert.equal(times(readFileSync(file, "utf8"), line), stages.length, "what came before a change is gone");
+  assert.deepEqual(stages, []);
+});
