@@ -122,9 +122,10 @@ const CAPTURE = 10_000_000; // bytes kept of an output: the beginning and what c
 export function runBash(command: string, signal?: AbortSignal): Promise<string> {
   return new Promise((resolve, reject) => {
     // cat makes both streams one real pipe: Node's pipes are sockets, which `> /dev/stderr` cannot open. When we stop
-    // reading, the second cat takes over, so that a process left in the background can go on printing.
-    const wrapper = 'exec bash -c "$1" > >(trap "" TERM; cat || exec cat > /dev/null) 2>&1';
-    const child = spawn("bash", ["-c", wrapper, "bash", command], {
+    // reading, the second cat takes over, so that a process left in the background can go on printing. Neither hears the
+    // signals that a command sends its own group.
+    const cats = 'trap "" HUP INT TERM; exec > >(cat || exec cat > /dev/null) 2>&1; trap - HUP INT TERM';
+    const child = spawn("bash", ["-c", `${cats}; exec bash -c "$1"`, "bash", command], {
       cwd: WORKDIR,
       env: { ...process.env, ANTHROPIC_API_KEY: undefined, ANTHROPIC_AUTH_TOKEN: undefined },
       detached: true,

@@ -458,3 +458,95 @@ test("a whole transcript is not touched as it is taken up, so that what another 
   assert.equal(times(readFileSync(file, "utf8"), line), stages.length, "what came before a change is gone");
   assert.deepEqual(stages, []);
 });
+
+// --- commands -------------------------------------------------------------------------------------------------------
+
+/** Whether a process is there and no zombie. */
+function runs(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch (error) {
+    return error instanceof Error && "path" in error && !existsSync("/proc");
+  }
+}
+const isUp = () => existsSync("up") && readFileSync("up", "utf8").endsWith("\n");
+const pidIn = (name: string) => Number(readFileSync(name, "utf8"));
+
+for (const [lesson, { runBash }] of Object.entries({ s01, s06 }))
+  describe(`commands in ${lesson}`, () => {
+    const COMMANDS: [string, string, RegExp][] = [
+      ["reads its input", 'read line; echo "$? [$line]"; cat; echo end', /^1 \[\]\nend$/],
+      ["closes its output early", "echo a; exec >&- 2>&-; sleep 0.1; exit 3", /^a\n\(exit code 3\)$/],
+      ["kills itself", "echo a; kill -9 $$", /^a\n\(killed by SIGKILL\)$/],
+      [
+        "kills its own shell",
+        "(sh -c 'kill -9 $PPID'; echo never); echo b; sh -c 'kill -9 $PPID'; echo c",
+        /(^|\n)b\n\(killed by SIGKILL\)$/,
+      ],
+      ["sends SIGINT to its group", "echo a; kill -INT 0; echo never", /^a\n\(killed by SIGINT\)$/],
+      ["sends SIGINT to its group and goes on", "trap '' INT; echo a; kill -INT 0; sleep 0.1; echo b", /^a\nb$/],
+      ["sends SIGTERM to its group and goes on", "trap '' TERM; echo a; kill 0; sleep 0.1; echo b", /^a\nb$/],
+      ["sends SIGHUP to its group and goes on", "trap '' HUP; echo a; kill -HUP 0; sleep 0.1; echo b", /^a\nb$/],
+      ["ends all it started when it ends", "trap 'kill 0' EXIT; sleep 1000 & echo a", /^a\n.*SIGTERM\)$/],
+      ["leaves a zombie", "(sleep 0.01 & exec sleep 0.1); echo a", /^a$/],
+      ["writes half a character", "printf 'a\\360\\237'", /^a\ufffd$/],
+      ["writes another encoding", "printf 'gr\\374n'", /^gr\ufffdn$/],
+      ["prints on from a group of its own", "set -m; (sleep 0.05; echo b) & set +m; echo a; wait", /^a\nb$/],
+    ];
+    for (const [what, command, output] of COMMANDS)
+      test(`a command that ${what} gives its output and how it ended`, async () => {
+        assert.match(await runBash(command), output);
+      });
+
+    for (const [what, begin] of [
+      ["ignores SIGTERM", "trap '' TERM HUP INT"],
+      ["has stopped itself", "(until [ -e up ]; do sleep 0.01; done; kill -STOP $$) &"],
+    ])
+      test(`a command that ${what} ends at an interruption and at the time limit, with all that it started`, async (t) => {
+        const command = `${begin}
+          (trap '' TERM; exec sleep 1000) & echo $! > child; echo $$ > up; while :; do sleep 1000; done`;
+        for (const how of ["interrupted", "timed out"]) {
+          for (const name of ["up", "child"]) rmSync(name, { force: true });
+          const stop = new AbortController();
+          if (how === "timed out") t.mock.timers.enable({ apis: ["setTimeout"] });
+          const running = runBash(command, stop.signal);
+          while (!isUp()) await new Promise((resolve) => setImmediate(resolve));
+          if (how === "interrupted") stop.abort();
+          else {
+            t.mock.timers.tick(120_000);
+            t.mock.timers.tick(1_000); // that it has to clean up
+            t.mock.timers.reset();
+          }
+          assert.match(await running, new RegExp(`\\(${how}`));
+          await until(() => !runs(pidIn("up")) && !runs(pidIn("child")));
+        }
+      });
+
+    for (const how of ["sleep 1000 &", "nohup sleep 1000 &", "sleep 1000 & disown;", "setsid sleep 1000 &"])
+      test(`what \`${how}\` leaves behind lives on, and the command does not wait for it`, {
+        skip: how.startsWith("setsid") && !existsSync("/usr/bin/setsid"),
+      }, async (t) => {
+        const pid = Number(/^\d+/.exec(await runBash(`${how} echo $!`))?.[0]);
+        t.after(() => process.kill(pid));
+        assert.equal(runs(pid), true);
+      });
+
+    test("a million lines arrive whole", async () => {
+      const lines = (await runBash("seq 1000000")).split("\n");
+      assert.equal(lines.length, 1_000_000);
+      assert.ok(lines.every((line, i) => line === String(i + 1)));
+    });
+  });
+
+test("a command that prints half a GB takes no more than 150 MB of the agent's memory", async (t) => {
+  const before = process.memoryUsage().rss;
+  let most = 0;
+  const watch = setInterval(() => {
+    most = Math.max(most, process.memoryUsage().rss - before);
+  }, 5);
+  t.after(() => clearInterval(watch));
+  const output = await s01.runBash("head -c 500000000 /dev/zero");
+  assert.ok(output.length > 5_000_000 && output.length < 10_001_000, String(output.length));
+  assert.ok(most < 150_000_000, `${most} bytes`);
+});
