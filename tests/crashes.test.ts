@@ -6,8 +6,6 @@ import {
   appendFileSync,
   chmodSync,
   existsSync,
-  lstatSync,
-  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -15,11 +13,11 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { beforeEach, describe, mock, type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
-import { type Model, type Reply, type ReplyBlock, type Server, scripted, startServer } from "../offline/server.ts";
+import { type Model, type Reply, type ReplyBlock, scripted, startServer } from "../offline/server.ts";
 import { picture, sizeOf, watching } from "./disk.ts";
 import { folder, server, until } from "./harness.ts";
 
@@ -82,8 +80,6 @@ function linesOf(text: string): { type?: string; role?: string; messages?: Messa
     .split("\n")
     .map((line) => JSON.parse(line));
 }
-/** The messages of a transcript, without its compactions. */
-const messagesIn = (text: string) => linesOf(text).filter((line) => line.type === undefined);
 const names = () =>
   existsSync(s06.TRANSCRIPT_DIR)
     ? readdirSync(s06.TRANSCRIPT_DIR).filter((name) => name.startsWith("transcript_"))
@@ -549,4 +545,64 @@ test("a command that prints half a GB takes no more than 150 MB of the agent's m
   const output = await s01.runBash("head -c 500000000 /dev/zero");
   assert.ok(output.length > 5_000_000 && output.length < 10_001_000, String(output.length));
   assert.ok(most < 150_000_000, `${most} bytes`);
+});
+
+// --- Ctrl-C at every moment -----------------------------------------------------------------------------------------
+
+test("Ctrl-C at any moment of a turn leaves a history that goes on, in which each call has one result and nothing is lost", async () => {
+  const task = "say hello";
+  const talk = () => [
+    call(use("write_file", { path: "a", content: "whole" }), use("bash", { command: "printf 'x%.0s' {1..30000}" })),
+    call(use("compact", {})),
+    say("A summary."),
+    call(use("task", { prompt: task }), use("bash", { command: "echo after" })),
+    say("hello from the child"),
+    say("done"),
+  ];
+  const outcomes = new Map<string, number>();
+  let moments = 0;
+  for (let k = 1; moments >= k - 1; k++) {
+    for (const name of readdirSync(folder)) rmSync(join(folder, name), { recursive: true, force: true });
+    server.journal.length = 0;
+    const stop = new AbortController();
+    moments = 0;
+    const moment = () => ++moments === k && stop.abort();
+    const stage = (at: string) => !/^mkdir|, /.test(at) && moment(); // what follows at once makes no difference
+    const replies = scripted(...talk());
+    server.model = (request) => {
+      moment();
+      return replies(request);
+    };
+    const before: Anthropic.MessageParam = { role: "assistant", content: "a word ".repeat(2_000) };
+    const messages = [user("speak"), before, user("print much")];
+    const outcome = await quiet(
+      () => watching({ stage }, () => s06.agentLoop(messages, { signal: stop.signal })),
+      moment,
+    );
+    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+    const left = plain(messages);
+    const calls = messages.flatMap(blocksOf).filter((block) => block.type === "tool_use");
+    assert.equal(resultsOf(messages).length, calls.length, `moment ${k}`);
+    assert.ok(JSON.stringify(messages).includes("print much"), `moment ${k}`);
+    if (existsSync("a")) assert.equal(readFileSync("a", "utf8"), "whole");
+
+    server.model = () => say("still here");
+    messages.push(user("and now?"));
+    assert.equal(await quiet(() => s06.agentLoop(messages)), "done", `moment ${k}`);
+    const rejected = server.journal.filter(({ status }) => status !== 200);
+    assert.deepEqual(
+      rejected.map(({ error }) => error),
+      [],
+      `moment ${k}`,
+    );
+    const text = readFileSync(onlyTranscript(), "utf8");
+    const onDisk = linesOf(text)
+      .flatMap((line) => line.messages ?? [line])
+      .map((message) => JSON.stringify(message));
+    for (const message of left) assert.ok(onDisk.includes(JSON.stringify(message)), `moment ${k}`);
+    assert.ok(JSON.stringify(await goOn(text)).includes("print much"), `moment ${k}`);
+  }
+  for (const sign of ["[manual compact]", "hello from the child"]) assert.ok(screen.includes(sign), sign);
+  assert.ok((outcomes.get("interrupted") ?? 0) > 50, JSON.stringify([...outcomes]));
+  assert.equal([...outcomes.keys()].sort().join(), "done,interrupted");
 });
