@@ -16,7 +16,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, describe, type TestContext, test } from "node:test";
+import { describe, type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
@@ -285,9 +285,9 @@ function table(): string {
     .join("\n");
 }
 
-describe("the lessons under every runtime", { concurrency: 2 }, () => {
-  after(() => console.log(`\n${table()}\n`));
+process.on("exit", () => console.log(`\n${table()}\n`));
 
+describe("the lessons under every runtime", { concurrency: 2 }, () => {
   test("each lesson has its column", () => {
     assert.deepEqual(
       readdirSync(AGENTS)
