@@ -234,6 +234,9 @@ async function interruptLesson(t: TestContext, runtime: Runtime) {
   }
   const pids = ["parent", "child"].map((name) => Number(readFileSync(join(folder, name), "utf8")));
   assert.ok(pids.every(runs));
+  t.after(() => {
+    for (const pid of pids.filter(runs)) process.kill(pid, "SIGKILL"); // if the lesson has not done it
+  });
   child.kill("SIGINT");
   assert.equal(await ended, 1, seen.stdout + seen.stderr);
   assert.equal(seen.stderr.replace(NOTICE, ""), "");
