@@ -17,7 +17,7 @@ type Messages = Anthropic.MessageParam[];
 fc.configureGlobal({
   numRuns: Number(process.env.FC_RUNS || 25),
   seed: Number(process.env.FC_SEED || 20261120),
-  endOnFailure: false,
+  includeErrorInReport: true,
 });
 
 mkdirSync("skills/tidy", { recursive: true });
@@ -506,3 +506,201 @@ test("a transcript cut at any byte resumes with every whole line, and calls with
       }
     }),
   ));
+
+// --- histories written down, with what this agent itself does not put there: pictures, and results in blocks -------
+
+type Result = { text: Words; shape: "string" | "blocks" | "picture" | "none"; is_error: boolean };
+type Part = { person?: Words; picture: boolean; said: Block[]; results: Result[]; reminded: boolean };
+type Made = { limits: number; parts: Part[]; end: number };
+
+const result: fc.Arbitrary<Result> = fc.record({
+  text: words(800),
+  shape: fc.constantFrom("string", "string", "string", "blocks", "picture", "none"),
+  is_error: fc.boolean(),
+});
+const plainCall = fc
+  .constantFrom("bash", "read_file", "load_skill", "no_such_tool")
+  .chain((name) => path.map((path): Block => ({ name, input: { path } })));
+const part: fc.Arbitrary<Part> = fc.record({
+  person: fc.option(words(900), { nil: undefined }),
+  picture: fc.boolean(),
+  said: fc.array(
+    fc.oneof(
+      { weight: 3, arbitrary: plainCall },
+      block.filter((made) => made === "redacted" || !("name" in made)),
+    ),
+    {
+      maxLength: 6,
+    },
+  ),
+  results: fc.array(result, { minLength: 1, maxLength: 4 }),
+  reminded: fc.boolean(),
+});
+const made: fc.Arbitrary<Made> = fc.record({
+  limits: fc.nat(LIMITS.length - 1),
+  parts: fc.array(part, { minLength: 1, maxLength: 6 }),
+  end: fc.nat(1),
+});
+
+const PICTURE: Anthropic.ImageBlockParam = {
+  type: "image",
+  source: { type: "base64", media_type: "image/png", data: "iVBORw0KGgo=" },
+};
+/** Not as a compaction begins: in blocks, that is how the agent knows its own. */
+const text = (words: Words): Anthropic.TextBlockParam => ({
+  type: "text",
+  text: requestOf(words).replaceAll("[Conversation", "(Conversation"),
+});
+
+function resultContent({ text: words, shape }: Result): Anthropic.ToolResultBlockParam["content"] {
+  if (shape === "none") return undefined;
+  if (shape === "string") return spell(words).toWellFormed();
+  return shape === "picture" ? [text(words), PICTURE] : [text(words)];
+}
+
+/** The history, with thinking that the server has signed; it ends with a message of the model's, or of the person's. */
+async function build({ limits, parts, end }: Made): Promise<Messages> {
+  let messages: Messages = [];
+  for (const { person, picture, said, results, reminded } of parts) {
+    if (person) messages.push({ role: "user", content: picture ? [text(person), PICTURE] : requestOf(person) });
+    if (messages.length === 0) messages.push({ role: "user", content: "go on" });
+    const blocks = said.map((block): ReplyBlock => {
+      const made = replyBlock(block);
+      if (made.type === "thinking") return { ...made, thinking: made.thinking.toWellFormed() };
+      return made.type === "text" ? { ...made, text: requestOf([made.text, 1]) } : made;
+    });
+    const last = blocks.at(-1)?.type;
+    if (last !== "tool_use" && last !== "text") blocks.push({ type: "text", text: "so far" });
+    messages = structuredClone(await accept(lessonAt(limits), messages, blocks));
+    const content = openCalls(messages.at(-1)).map((id, i): Anthropic.ContentBlockParam => {
+      const each = results[i % results.length] ?? assert.fail();
+      return { type: "tool_result", tool_use_id: id, content: resultContent(each), is_error: each.is_error };
+    });
+    if (content.length > 0 && reminded) content.push({ type: "text", text: "<reminder>Update your todos.</reminder>" });
+    if (content.length > 0) messages.push({ role: "user", content });
+  }
+  if (end === 0 && messages.at(-1)?.role === "user")
+    return accept(lessonAt(limits), messages, [{ type: "text", text: "done" }]);
+  return messages;
+}
+
+const holdsFor = <Extra>(
+  name: string,
+  extra: fc.Arbitrary<Extra>,
+  check: (lesson: Lesson, messages: Messages, extra: Extra) => void | Promise<void>,
+) =>
+  test(name, () =>
+    fc.assert(
+      fc.asyncProperty(made, extra, async (made, extra) => {
+        rmSync(TRANSCRIPT_DIR, { recursive: true, force: true });
+        await check(lessonAt(made.limits), await build(made), extra);
+      }),
+    ),
+  );
+const NOTHING_MORE = fc.constant(undefined);
+
+/** The results that layer 1 may clear: answered, not among the newest, long, plain text, of a tool that is not preserved. */
+function clearable({ KEEP_RECENT, PRESERVE_RESULT_TOOLS }: Lesson, messages: Messages): Set<string> {
+  const uses = messages.flatMap(blocksOf).flatMap((block) => (block.type === "tool_use" ? [block] : []));
+  const lastReply = messages.findLastIndex(({ role }) => role === "assistant");
+  const answered = resultsIn(messages.slice(0, lastReply));
+  const old = answered.slice(0, Math.max(0, answered.length - KEEP_RECENT));
+  const isPreserved = (id: string) => uses.some((use) => use.id === id && PRESERVE_RESULT_TOOLS.includes(use.name));
+  return new Set(
+    old.flatMap(({ content, tool_use_id: id }) =>
+      typeof content === "string" && content.length > 100 && !isPreserved(id) ? [id] : [],
+    ),
+  );
+}
+
+holdsFor(
+  "layer 1 clears old long results and nothing else, and a second time nothing",
+  NOTHING_MORE,
+  async (lesson, messages) => {
+    const before = structuredClone(messages);
+    const { cleared } = lesson.microCompact(messages);
+    const was = new Map(resultsIn(before).map((result) => [result.tool_use_id, result.content]));
+    const may = clearable(lesson, before);
+    let changed = 0;
+    for (const result of resultsIn(messages)) {
+      const old = was.get(result.tool_use_id);
+      if (json(old) === json(result.content)) {
+        assert.ok(!may.has(result.tool_use_id) || /^(Output too large\. )?Saved to: /m.test(String(old)), json(result));
+        continue;
+      }
+      changed++;
+      assert.ok(may.has(result.tool_use_id), json(result));
+      assert.match(String(result.content), /^\[Previous: used \w+\](\n(Output too large\. )?Saved to: [^\n]+)?$/);
+      result.content = old;
+    }
+    assert.equal(cleared, changed);
+    assert.deepEqual(messages, cleared ? before.map(withoutThinking) : before);
+
+    const again = structuredClone(messages);
+    lesson.microCompact(again);
+    const once = structuredClone(again);
+    assert.deepEqual(lesson.microCompact(again), { cleared: 0, saved: 0 });
+    assert.deepEqual(again, once);
+    await accept(lesson, again);
+  },
+);
+
+holdsFor(
+  "layer 1 saves what it says, besides the thinking it removes, or below its minimum changes nothing",
+  NOTHING_MORE,
+  (lesson, messages) => {
+    const stripped = messages.map(withoutThinking);
+    const cleared = structuredClone(messages);
+    const all = lesson.microCompact(cleared);
+    if (all.cleared === 0) return assert.deepEqual([cleared, all], [messages, { cleared: 0, saved: 0 }]);
+    const difference = lesson.estimateTokens(stripped) - lesson.estimateTokens(cleared);
+    assert.ok(Math.abs(difference - all.saved) <= 1, `${all.saved} said, ${difference} saved`); // each of the two is rounded
+    const [enough, tooLittle] = [structuredClone(messages), structuredClone(messages)];
+    assert.deepEqual(lesson.microCompact(enough, all.saved - 1), all);
+    assert.deepEqual(enough, cleared);
+    assert.deepEqual(lesson.microCompact(tooLittle, all.saved + 1), { cleared: 0, saved: 0 });
+    assert.deepEqual(tooLittle, messages);
+  },
+);
+
+const COMPACTION = fc.record({ trigger: fc.constantFrom("auto", "tool", "manual", "reactive"), said: summary });
+holdsFor(
+  "layer 2 keeps the request and whole rounds of the end, or everything",
+  COMPACTION,
+  async (lesson, messages, { trigger, said }) => {
+    const before = structuredClone(messages);
+    server.contextLimit = 200_000;
+    server.model = () => ({ content: said.blocks.map(replyBlock), stop_reason: said.stop });
+    const outcome = await quiet(() => lesson.autoCompact(messages, { trigger }));
+    if (outcome !== "done") assert.deepEqual(messages, before);
+    else {
+      const [first, ...tail] = messages;
+      assert.match(textsOf(first)[0] ?? "", /^\[Conversation compressed\. Transcript: \.transcripts/);
+      assert.deepEqual(tail, tail.length > 0 ? before.slice(-tail.length).map(withoutThinking) : []);
+      const person = before.filter((message) => message.role === "user" && resultsIn([message]).length === 0).at(-1);
+      const request = textsOf(person).join("");
+      const says = tail.some((message) => textsOf(message).join("") === request);
+      const kept = textsOf(first).some((words) => words.startsWith(`<request>\n${request}\n</request>`));
+      const saved = textsOf(first).some((words) => words.startsWith("<request>\nOutput too large. Saved to: "));
+      assert.ok(says || kept || saved, json(first));
+    }
+    await accept(lesson, messages);
+  },
+);
+
+holdsFor(
+  "a history written down resumes as it is, but for thinking, whatever its messages hold",
+  fc.nat(3),
+  async (lesson, messages, missing) => {
+    const kept = messages.slice(0, Math.max(1, messages.length - missing));
+    const file = join(folder, "written.jsonl");
+    writeFileSync(file, kept.map((message) => `${json(message)}\n`).join(""));
+    const resumed = await quiet(() => lesson.resume(file));
+    assert.deepEqual(resumed.slice(0, kept.length), JSON.parse(json(kept.map(withoutThinking))));
+    assert.deepEqual(
+      resultsIn(resumed.slice(kept.length)).map(({ tool_use_id }) => tool_use_id),
+      openCalls(kept.at(-1)),
+    );
+    await accept(lesson, resumed);
+  },
+);
