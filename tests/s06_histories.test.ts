@@ -15,7 +15,7 @@ type Lesson = typeof import("../agents/s06_context_compact.ts");
 type Messages = Anthropic.MessageParam[];
 
 fc.configureGlobal({
-  numRuns: Number(process.env.FC_RUNS || 25),
+  numRuns: Number(process.env.FC_RUNS || 20),
   seed: Number(process.env.FC_SEED || 20261120),
   includeErrorInReport: true,
 });
@@ -61,6 +61,7 @@ const UNITS = [
   "\0\u2028",
   "Saved to: elsewhere.txt\n",
   "Output too large. Saved to: elsewhere.txt\n",
+  `Saved to: ${"far/".repeat(30)}away.txt\n`,
   "[Previous: used bash]",
   "[Conversation compressed. Transcript: x]\n\n",
   "<request>\nmine\n</request>\n",
@@ -68,6 +69,9 @@ const UNITS = [
 ];
 const unit = fc.oneof({ weight: 3, arbitrary: fc.constantFrom(...UNITS) }, fc.string({ unit: "binary", maxLength: 8 }));
 const times = (max: number) => fc.oneof({ weight: 4, arbitrary: fc.nat(3) }, fc.nat(max));
+/** Once in about `often` + 1 times. */
+const rarely = <T>(often: number, arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
+  fc.oneof({ weight: often, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
 const words = (max: number): fc.Arbitrary<Words> => fc.tuple(unit, times(max));
 
 /** A call: the tool, and its input. */
@@ -99,7 +103,7 @@ const call: fc.Arbitrary<Call> = fc.oneof(
 
 type Block = { say: Words } | { note: Words } | "redacted" | Call;
 const block: fc.Arbitrary<Block> = fc.oneof(
-  { weight: 5, arbitrary: call },
+  { weight: 9, arbitrary: call },
   { weight: 2, arbitrary: fc.record({ say: words(200) }) },
   { weight: 2, arbitrary: fc.record({ note: words(100) }) },
   fc.constant("redacted" as const),
@@ -134,8 +138,8 @@ const FAILURES: Failure[] = [
 const turn = (blocks: fc.Arbitrary<Block[]>): fc.Arbitrary<Turn> =>
   fc.record({
     blocks,
-    stop: fc.option(fc.constantFrom(...STOPS), { freq: 9, nil: undefined }),
-    failure: fc.option(fc.constantFrom(...FAILURES), { freq: 8, nil: undefined }),
+    stop: rarely(18, fc.constantFrom(...STOPS)),
+    failure: rarely(10, fc.constantFrom(...FAILURES)),
   });
 const reply = turn(fc.array(block, { maxLength: 5 }));
 const summary = fc.oneof(
@@ -157,14 +161,14 @@ type Step =
   | { kind: "resume"; torn: number };
 const window = fc.oneof({ weight: 3, arbitrary: fc.constant(200_000) }, fc.integer({ min: 2_200, max: 9_000 }));
 const summaries = fc.array(summary, { maxLength: 3 });
-const interruption = fc.option(stop, { freq: 3, nil: undefined });
+const interruption = rarely(2, stop);
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 6,
     arbitrary: fc.record({
       kind: fc.constant("request" as const),
       text: words(900),
-      replies: fc.array(reply, { maxLength: 5 }),
+      replies: fc.array(reply, { maxLength: 6 }),
       children: fc.array(reply, { maxLength: 2 }),
       summaries,
       window,
@@ -179,7 +183,7 @@ type Script = { limits: number; files: Words[]; steps: Step[] };
 const script: fc.Arbitrary<Script> = fc.record({
   limits: fc.nat(LIMITS.length - 1),
   files: fc.tuple(words(1_500), words(300), words(60), words(6_000)),
-  steps: fc.array(step, { minLength: 1, maxLength: 4 }),
+  steps: fc.array(step, { minLength: 1, maxLength: 5 }),
 });
 
 // --- playing a conversation -----------------------------------------------------------------------------------------
@@ -226,8 +230,9 @@ async function carryOut(lesson: Lesson, messages: Messages, step: Step): Promise
   if (step.kind === "resume") {
     const [file] = transcripts();
     if (!file) return [messages, "nothing to resume"];
-    writeFileSync(file, readFileSync(file).subarray(0, -step.torn || undefined));
-    if (!readFileSync(file).includes("\n")) return [messages, "nothing to resume"];
+    const left = readFileSync(file).subarray(0, -step.torn || undefined);
+    if (!left.includes("\n")) return [messages, "nothing to resume"];
+    writeFileSync(file, left);
     return [await quiet(() => lesson.resume(file)), "resumed"];
   }
 
@@ -420,7 +425,7 @@ holds("whatever was in the history is on disk as it was", ({ moments, lost }) =>
   }
 });
 
-holds("what a file tool read is on disk whole, in the transcript or as an output", ({ moments }) => {
+holds("a result that is too large is on disk whole, and the history shows its beginning", ({ moments }) => {
   const said = new Map<string, string>();
   for (const { entries, history } of moments) {
     for (const messages of [...entries.map(({ request }) => request.messages), history]) {
@@ -430,8 +435,8 @@ holds("what a file tool read is on disk whole, in the transcript or as an output
     }
   }
   for (const text of said.values()) {
-    const [, file] = /^Output too large\. Saved to: (.+)\n\[the first (?:\d+) of/.exec(text) ?? [];
-    if (!file || file === "elsewhere.txt") continue;
+    const [, file] = /^Output too large\. Saved to: (.+)\n\[the first \d+ of/.exec(text) ?? [];
+    if (!file) continue;
     const [, shown, of] = /^\[the first (\d+) of (\d+) characters:\]$/m.exec(text) ?? [];
     const whole = readFileSync(file, "utf8");
     assert.equal(whole.length, Number(of));
@@ -522,7 +527,7 @@ const plainCall = fc
   .constantFrom("bash", "read_file", "load_skill", "no_such_tool")
   .chain((name) => path.map((path): Block => ({ name, input: { path } })));
 const part: fc.Arbitrary<Part> = fc.record({
-  person: fc.option(words(900), { nil: undefined }),
+  person: rarely(1, words(900)),
   picture: fc.boolean(),
   said: fc.array(
     fc.oneof(
