@@ -1,6 +1,6 @@
 // Histories that nobody thought of: fast-check makes up conversations, the loop plays them against the strict server, and
 // what has to hold for every conversation is asked of each. A failure prints the smallest conversation that shows it.
-// FC_RUNS says how many conversations a property tries, FC_SEED which ones.
+// FC_RUNS says how many conversations a property tries, FC_SEED which ones: the seed that a failure printed.
 
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -14,11 +14,13 @@ import { folder, server } from "./harness.ts";
 type Lesson = typeof import("../agents/s06_context_compact.ts");
 type Messages = Anthropic.MessageParam[];
 
-fc.configureGlobal({
-  numRuns: Number(process.env.FC_RUNS || 20),
-  seed: Number(process.env.FC_SEED || 20261120),
-  includeErrorInReport: true,
-});
+const RUNS = Number(process.env.FC_RUNS || 20);
+let seeds = 20261120;
+/** Tests a property, each with conversations of its own. */
+const always = <T>(name: string, property: fc.IAsyncProperty<T>) => {
+  const settings = { numRuns: RUNS, seed: Number(process.env.FC_SEED || seeds++), includeErrorInReport: true };
+  test(name, () => fc.assert(property, settings));
+};
 
 mkdirSync("skills/tidy", { recursive: true });
 writeFileSync("skills/tidy/SKILL.md", `---\nname: tidy\ndescription: how to tidy up\n---\n${"Tidy well. ".repeat(60)}`);
@@ -26,13 +28,14 @@ writeFileSync("skills/tidy/SKILL.md", `---\nname: tidy\ndescription: how to tidy
 // --- lessons, each with limits of its own ---------------------------------------------------------------------------
 
 const LIMITS: Record<string, string>[] = [
-  {},
+  { COMPACT_THRESHOLD: "2500", COMPACT_MIN_SAVINGS: "100", COMPACT_KEEP_RECENT: "0" },
   { COMPACT_THRESHOLD: "0", COMPACT_MIN_SAVINGS: "0", COMPACT_KEEP_RECENT: "0" },
   { COMPACT_THRESHOLD: "2500", COMPACT_MIN_SAVINGS: "0", COMPACT_KEEP_RECENT: "1" },
   { COMPACT_THRESHOLD: "3500", COMPACT_MIN_SAVINGS: "300", COMPACT_KEEP_RECENT: "0" },
   { COMPACT_THRESHOLD: "2500", COMPACT_TURN_THRESHOLD: "5000", COMPACT_PRESERVE: "read_file,load_skill" },
   { COMPACT_THRESHOLD: "6000", COMPACT_TEXTBOOK: "1", COMPACT_KEEP_RECENT: "2" },
   { COMPACT_THRESHOLD: "20000", COMPACT_MIN_SAVINGS: "500" },
+  {},
 ];
 const lessons: Lesson[] = [];
 for (const limits of LIMITS) {
@@ -182,7 +185,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 type Script = { limits: number; files: Words[]; steps: Step[] };
 const script: fc.Arbitrary<Script> = fc.record({
   limits: fc.nat(LIMITS.length - 1),
-  files: fc.tuple(words(1_500), words(300), words(60), words(6_000)),
+  files: fc.tuple(...[60, 150, 300, 3_000].map((max) => fc.tuple(unit, fc.nat(max)))),
   steps: fc.array(step, { minLength: 1, maxLength: 5 }),
 });
 
@@ -329,7 +332,10 @@ const allText = () =>
 
 /** Tests that something holds for every conversation. */
 const holds = (name: string, check: (played: Played) => void | Promise<void>) =>
-  test(name, () => fc.assert(fc.asyncProperty(script, async (made) => check(await play(made)))));
+  always(
+    name,
+    fc.asyncProperty(script, async (made) => check(await play(made))),
+  );
 
 const isThinking = ({ type }: Anthropic.ContentBlockParam) => type === "thinking" || type === "redacted_thinking";
 const json = (value: unknown) => JSON.stringify(value);
@@ -477,40 +483,40 @@ holds("a transcript resumes as the history that was left, but for thinking, and 
 });
 
 const CUTS = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 3, maxLength: 3 });
-test("a transcript cut at any byte resumes with every whole line, and calls without a result get one", () =>
-  fc.assert(
-    fc.asyncProperty(script, CUTS, async (made, cuts) => {
-      const { lesson, transcript } = await play(made);
-      if (!transcript) return;
-      const bytes = readFileSync(transcript);
-      const copy = join(folder, "copy.jsonl");
-      for (const cut of cuts) {
-        const part = bytes.subarray(0, Math.floor(cut * bytes.length));
-        const end = part.lastIndexOf("\n") + 1;
-        const isWhole = bytes[part.length] === 10; // but for its end
-        const kept = isWhole ? `${part}\n` : String(part.subarray(0, end));
-        writeFileSync(copy, part);
-        if (kept === "") {
-          assert.throws(() => lesson.resume(copy), /copy\.jsonl/);
-          assert.deepEqual(readFileSync(copy), part);
-          continue;
-        }
-        const resumed = await quiet(() => lesson.resume(copy));
-        assert.equal(readFileSync(copy, "utf8"), kept);
-        let expected: Messages = [];
-        for (const line of parsed(kept)) {
-          if ("messages" in line) expected = line.messages;
-          else expected.push(line);
-        }
-        const content = openCalls(expected.at(-1)).map((id): Anthropic.ToolResultBlockParam => {
-          return { type: "tool_result", tool_use_id: id, content: "(interrupted; it may have run)", is_error: true };
-        });
-        if (content.length > 0) expected.push({ role: "user", content });
-        assert.deepEqual(resumed, expected.map(withoutThinking));
-        await accept(lesson, resumed);
+always(
+  "a transcript cut at any byte resumes with every whole line, and calls without a result get one",
+  fc.asyncProperty(script, CUTS, async (made, cuts) => {
+    const { lesson, transcript } = await play(made);
+    if (!transcript) return;
+    const bytes = readFileSync(transcript);
+    const copy = join(folder, "copy.jsonl");
+    for (const cut of cuts) {
+      const part = bytes.subarray(0, Math.floor(cut * bytes.length));
+      const end = part.lastIndexOf("\n") + 1;
+      const isWhole = bytes[part.length] === 10; // but for its end
+      const kept = isWhole ? `${part}\n` : String(part.subarray(0, end));
+      writeFileSync(copy, part);
+      if (kept === "") {
+        assert.throws(() => lesson.resume(copy), /copy\.jsonl/);
+        assert.deepEqual(readFileSync(copy), part);
+        continue;
       }
-    }),
-  ));
+      const resumed = await quiet(() => lesson.resume(copy));
+      assert.equal(readFileSync(copy, "utf8"), kept);
+      let expected: Messages = [];
+      for (const line of parsed(kept)) {
+        if ("messages" in line) expected = line.messages;
+        else expected.push(line);
+      }
+      const content = openCalls(expected.at(-1)).map((id): Anthropic.ToolResultBlockParam => {
+        return { type: "tool_result", tool_use_id: id, content: "(interrupted; it may have run)", is_error: true };
+      });
+      if (content.length > 0) expected.push({ role: "user", content });
+      assert.deepEqual(resumed, expected.map(withoutThinking));
+      await accept(lesson, resumed);
+    }
+  }),
+);
 
 // --- histories written down, with what this agent itself does not put there: pictures, and results in blocks -------
 
@@ -594,13 +600,12 @@ const holdsFor = <Extra>(
   extra: fc.Arbitrary<Extra>,
   check: (lesson: Lesson, messages: Messages, extra: Extra) => void | Promise<void>,
 ) =>
-  test(name, () =>
-    fc.assert(
-      fc.asyncProperty(made, extra, async (made, extra) => {
-        rmSync(TRANSCRIPT_DIR, { recursive: true, force: true });
-        await check(lessonAt(made.limits), await build(made), extra);
-      }),
-    ),
+  always(
+    name,
+    fc.asyncProperty(made, extra, async (made, extra) => {
+      rmSync(TRANSCRIPT_DIR, { recursive: true, force: true });
+      await check(lessonAt(made.limits), await build(made), extra);
+    }),
   );
 const NOTHING_MORE = fc.constant(undefined);
 
