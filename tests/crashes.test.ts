@@ -249,7 +249,6 @@ const KILLS: { at: string; request?: number; stage?: RegExp; lines: number; torn
   { at: "as the summary is asked for", request: 9, lines: 15, torn: false },
   { at: "as the next call is made", request: 10, lines: 16, torn: false },
   { at: "in the middle of the first line", stage: /^append\S+ \.transcripts\/transcript.*half$/, lines: 0, torn: true },
-  { at: "in the middle of an output", stage: /outputs.*half$/, lines: 2, torn: false },
 ];
 
 test("kill -9 leaves what was on disk at that moment, at any request and in the middle of a line", async (t) => {
@@ -600,7 +599,8 @@ test("Ctrl-C at any moment of a turn leaves a history that goes on, in which eac
       .flatMap((line) => line.messages ?? [line])
       .map((message) => JSON.stringify(message));
     for (const message of left) assert.ok(onDisk.includes(JSON.stringify(message)), `moment ${k}`);
-    assert.ok(JSON.stringify(await goOn(text)).includes("print much"), `moment ${k}`);
+    const resumed = await quiet(() => s06.resume(onlyTranscript()));
+    assert.equal(resultsOf(resumed).length, resultsOf(messages).length, `moment ${k}`);
   }
   for (const sign of ["[manual compact]", "hello from the child"]) assert.ok(screen.includes(sign), sign);
   assert.ok((outcomes.get("interrupted") ?? 0) > 50, JSON.stringify([...outcomes]));
