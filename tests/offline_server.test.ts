@@ -278,6 +278,11 @@ const REFUSED: [string, unknown, string][] = [
     "tool_choice.foo: Extra inputs are not permitted",
   ],
   [
+    "an unknown field of a forced tool_choice",
+    { ...BASE, tools: TOOLS, tool_choice: { type: "tool", name: "bash", foo: 1 } },
+    "tool_choice.foo: Extra inputs are not permitted",
+  ],
+  [
     "an unknown field of redacted thinking",
     rounds(assistant({ type: "redacted_thinking", data: "x", foo: 1 })),
     "messages.1.content.0.redacted_thinking.foo: Extra inputs are not permitted",
