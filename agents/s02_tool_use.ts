@@ -406,8 +406,8 @@ const wellFormed = <T>(value: T): T =>
 const isObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /**
- * What of a reply the API takes back: no blank text, no broken strings, no input that is no object, no thinking at the end,
- * and none after a block that had to change, since it is bound to what was before it.
+ * What of a reply the API takes back: no blank text, no broken strings, no input that is no object, no name that no tool
+ * may have, no thinking at the end, and none after a block that had to change, since it is bound to what was before it.
  */
 function usableContent(reply: Anthropic.Message): Anthropic.ContentBlock[] {
   const isThinking = (block?: Anthropic.ContentBlock) => block?.type.endsWith("thinking");
@@ -416,6 +416,7 @@ function usableContent(reply: Anthropic.Message): Anthropic.ContentBlock[] {
   for (const original of reply.content) {
     const block = wellFormed(original);
     if (block.type === "tool_use" && !isObject(block.input)) block.input = { input: block.input };
+    if (block.type === "tool_use") block.name = block.name.replace(/[^\w-]/g, "_").slice(0, 200) || "_";
     const isBlank = block.type === "text" && block.text.trim() === "";
     changed ||= isBlank || JSON.stringify(block) !== JSON.stringify(original);
     if (!isBlank && !(changed && isThinking(block))) content.push(block);

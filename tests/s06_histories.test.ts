@@ -98,7 +98,7 @@ const call: fc.Arbitrary<Call> = fc.oneof(
     .constantFrom({}, { focus: "names" }, { focus: "\ud800" }, { focus: 1 })
     .map((input) => ({ name: "compact", input })),
   fc
-    .constantFrom("no_such_tool", "bash", "read_file", "todo")
+    .constantFrom("no_such_tool", "no such tool!", "", "x".repeat(201), "bash", "read_file", "todo")
     .chain((name) =>
       fc.constantFrom({}, [], "text", null, 7, { "\ud800": "\udc00" }).map((input) => ({ name, input })),
     ),
