@@ -14,7 +14,7 @@ import { folder, server } from "./harness.ts";
 type Lesson = typeof import("../agents/s06_context_compact.ts");
 type Messages = Anthropic.MessageParam[];
 
-const RUNS = Number(process.env.FC_RUNS || 20);
+const RUNS = Number(process.env.FC_RUNS || 15);
 let seeds = 20261120;
 /** Tests a property, each with conversations of its own. */
 const always = <T>(name: string, property: fc.IAsyncProperty<T>) => {
