@@ -334,12 +334,13 @@ Use the file tools for files, and bash for the rest.
 // #endregion
 
 // #region call
-/** An error in one line: its status, if it has one, and what the API or the system said. */
+/** An error in one line of some 500 characters at most: its status, if it has one, and what the API or the system said. */
 function explain(error: unknown): string {
   const fromApi = error instanceof APIError;
   const kind = fromApi ? `API error ${error.status ?? ""}`.trim() : "error";
-  const reason = (fromApi && error.apiMessage) || Object(error).message || error;
-  return `${kind}: ${reason}`.replace(/\s+/g, " ");
+  // Of an answer that is not the API's own, a proxy's page, the SDK gives all, after the status.
+  const reason = (fromApi && error.apiMessage) || String(Object(error).message || error).replace(/^\d{3} /, "");
+  return `${kind}: ${reason}`.replace(/\s+/g, " ").slice(0, 500);
 }
 
 /**

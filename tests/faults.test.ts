@@ -386,6 +386,8 @@ const TURNS: Turn[] = [
   { faults: [status(401)], lines: ["[API error 401: invalid x-api-key]"] },
   { faults: [status(400, "messages: no\ngood")], lines: ["[API error 400: messages: no good]"], gone: true },
   { faults: toTheEnd(status(529)), lines: ["[API error 529: Overloaded]"] },
+  { faults: toTheEnd(page), lines: [`[API error 502: ${PAGE.replace(/\s+/g, " ").slice(0, 485)}]`] },
+  { faults: toTheEnd(bare), lines: ["[API error 503: status code (no body)]"] },
   { faults: [drop, drop], replies: times(2, say("some words")), lines: ["[the reply broke off (error: terminated); trying once more]", "[error: terminated]"] },
   { faults: times(2, ERROR_EVENT), replies: times(2, say("some words")), lines: ["[the reply broke off (API error: Overloaded); trying once more]", "[API error: Overloaded]"] },
   { faults: [CUT], replies: [say("0123456789")], lines: ["[cut off]"] },
