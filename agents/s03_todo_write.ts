@@ -555,7 +555,7 @@ async function runTurn(messages: Anthropic.MessageParam[], content: string, opti
   messages.push(request);
   try {
     const outcome = await agentLoop(messages, options);
-    if (outcome !== "done") printLine(`[${outcome}]`);
+    if (outcome !== "done" && outcome !== "refused") printLine(`[${outcome}]`); // of a refusal the loop has told
     return outcome === "done";
   } catch (error) {
     printLine(`[${explain(error)}]`);

@@ -390,6 +390,7 @@ const TURNS: Turn[] = [
   { faults: toTheEnd(bare), lines: ["[API error 503: status code (no body)]"] },
   { faults: [drop, drop], replies: times(2, say("some words")), lines: ["[the reply broke off (error: terminated); trying once more]", "[error: terminated]"] },
   { faults: times(2, ERROR_EVENT), replies: times(2, say("some words")), lines: ["[the reply broke off (API error: Overloaded); trying once more]", "[API error: Overloaded]"] },
+  { faults: [REFUSAL], replies: [say("no")], lines: ["[the model refused; this request is taken out of the conversation]"], gone: true },
   { faults: [CUT], replies: [say("0123456789")], lines: ["[cut off]"] },
   { replies: [say("still here")], lines: [] },
 ];
