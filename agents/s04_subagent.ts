@@ -605,8 +605,9 @@ async function runTurn(messages: Anthropic.MessageParam[], content: string, opti
     return outcome === "done";
   } catch (error) {
     printLine(`[${explain(error)}]`);
-    // What the API calls invalid would be invalid in every later call, too.
-    if (error instanceof APIError && error.status === 400 && messages.at(-1) === request) messages.pop();
+    // What the API calls invalid (400) or too large (413) would be that in every later call, too.
+    const status = error instanceof APIError && error.status;
+    if ((status === 400 || status === 413) && messages.at(-1) === request) messages.pop();
     return false;
   }
 }

@@ -789,7 +789,8 @@ const NOTHING = "nothing to compact yet";
 const NO_SUMMARY = "(There is no summary: this was too long even for that. Look up what you need in the transcript.)";
 const textBlock = (text: string): Anthropic.TextBlockParam => ({ type: "text", text });
 const isTooLong = (error: unknown) =>
-  error instanceof APIError && error.status === 400 && /prompt is too long|exceed context limit/.test(error.message);
+  error instanceof APIError &&
+  (error.status === 413 || (error.status === 400 && /prompt is too long|exceed context limit/.test(error.message)));
 
 /**
  * Where the part of the history begins that layer 2 keeps: at an assistant message, so that no call is parted from its

@@ -247,6 +247,8 @@ const LONG_ROWS: LongRow[] = [
 
   // A compaction because the API demands it, and a fault in it.
   { fault: "a prompt that is too long", limits: LATE, faults: [TOO_LONG], replies: [...summary, ...fine], ends: "done", requests: 3, told: COMPACTED },
+  { fault: "a prompt that is too large", limits: LATE, faults: [tooLarge], replies: [...summary, ...fine], ends: "done", requests: 3, told: COMPACTED },
+  { fault: "a prompt that is too large for any summary", limits: LATE, faults: [tooLarge, tooLarge], replies: fine, ends: "done", requests: 3, told: COMPACTED, also: hasNoSummary },
   { fault: "a prompt that stays too long", limits: LATE, faults: [TOO_LONG, TOO_LONG, TOO_LONG], ends: isTooLong, requests: 3, told: COMPACTED, also: hasNoSummary },
   { fault: "a prompt that is too long, and an empty summary", limits: LATE, faults: [TOO_LONG], replies: [{ content: [] }], ends: isTooLong, requests: 2, told: [TRIGGERED, failed("error: the summary is empty")], also: isWhole },
   { fault: "a stream that breaks, a prompt that is too long, and 529 for its summary", limits: LATE, faults: [drop, TOO_LONG, ...toTheEnd(status(529))], replies: [write], ends: isTooLong, requests: 5, told: [BROKE, TRIGGERED, failed("API error 529: Overloaded")], also: isWhole },
@@ -385,6 +387,7 @@ type Turn = { faults?: Fault[]; replies?: Reply[]; lines: string[]; gone?: true;
 const TURNS: Turn[] = [
   { faults: [status(401)], lines: ["[API error 401: invalid x-api-key]"] },
   { faults: [status(400, "messages: no\ngood")], lines: ["[API error 400: messages: no good]"], gone: true },
+  { faults: [tooLarge], lines: ["[API error 413: Request exceeds the maximum size]"], gone: true, only: SHORT },
   { faults: toTheEnd(status(529)), lines: ["[API error 529: Overloaded]"] },
   { faults: toTheEnd(page), lines: [`[API error 502: ${PAGE.replace(/\s+/g, " ").slice(0, 485)}]`] },
   { faults: toTheEnd(bare), lines: ["[API error 503: status code (no body)]"] },
