@@ -50,8 +50,8 @@ const MAX_TOKENS = 32_000;
 /** "off" leaves the field out of the request, for servers and older models that do not know it. */
 const THINKING: Anthropic.ThinkingConfigParam | undefined =
   process.env.THINKING === "off" ? undefined : { type: "adaptive", display: "summarized" };
-/** Reads ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL from the environment. */
-const client = new Anthropic();
+/** Reads ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL from the environment; what goes wrong, `explain` tells, not its log. */
+const client = new Anthropic({ logLevel: "off" });
 // #endregion
 
 // #region screen

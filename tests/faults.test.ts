@@ -94,6 +94,7 @@ const drop = begun(half);
 const dropAfterCall = begun(beforeEnd);
 const stall = begun(half, "stalls");
 const noEnd = changed((text) => text.slice(0, beforeEnd(text)));
+const notJson = changed((text) => text.replace(/data: (?=\{"type":"content_block_delta")/, "data: \x1b[2J"));
 /** Servers that only speak the API's language may count nothing. */
 const noUsage = changed((text) =>
   text.replace(
@@ -190,6 +191,7 @@ const ROWS: Row[] = [
   { fault: "streams without an end", faults: [noEnd, noEnd], replies: [write, write], ends: { says: /stream ended/ }, requests: 2, told: [BROKE], also: wroteNothing, only: ENDS },
   { fault: "an error event", faults: [ERROR_EVENT], replies: [write, write, ...fine], ends: "done", requests: 3, told: [BROKE], also: wroteOnce },
   { fault: "two error events", faults: [ERROR_EVENT, ERROR_EVENT], replies: [write, write], ends: { says: /^Overloaded$/ }, requests: 2, told: [BROKE], also: wroteNothing, only: ENDS },
+  { fault: "streams that are no JSON", faults: [notJson, notJson], replies: [write, write], ends: { says: /JSON/ }, requests: 2, told: [BROKE], also: wroteNothing, only: ENDS },
   { fault: "a page in the place of a stream", faults: [welcome, welcome], ends: { says: /without sending any chunks/ }, requests: 2, told: [BROKE], only: ENDS },
   { fault: "a stream that stalls, and Ctrl-C", faults: [stall], replies: [say("word ".repeat(100))], ends: "interrupted", requests: 1, stopWhen: () => screen.includes("word") },
 
