@@ -95,6 +95,7 @@ const dropAfterCall = begun(beforeEnd);
 const stall = begun(half, "stalls");
 const noEnd = changed((text) => text.slice(0, beforeEnd(text)));
 const notJson = changed((text) => text.replace(/data: (?=\{"type":"content_block_delta")/, "data: \x1b[2J"));
+const badCall = changed((text) => text.replace('"partial_json":"{', '"partial_json":"{nonsense,'));
 /** Servers that only speak the API's language may count nothing. */
 const noUsage = changed((text) =>
   text.replace(
@@ -130,6 +131,12 @@ const write = call("echo once >> log; echo and some words more");
 const wroteOnce = () => assert.equal(readFileSync("log", "utf8"), "once\n");
 const wroteNothing = () => assert.equal(existsSync("log"), false);
 const fine = [say("fine")];
+const task: Reply = { content: [use("task", { prompt: "Think." })] };
+/** The last result says this. */
+const tells = (what: RegExp) => (messages: Messages) => {
+  const blocks = messages.flatMap(({ content }) => (typeof content === "string" ? [] : content));
+  assert.match(String(blocks.findLast((block) => block.type === "tool_result")?.content), what);
+};
 
 // The table. Each row is a turn that has a round behind it when the fault comes.
 
@@ -165,6 +172,8 @@ const REFUSED = /^\[the model refused; this request is taken out of the conversa
 const ENDS = /s01|s06/;
 /** Those that cannot compact. */
 const SHORT = /s0[1-5]/;
+/** Those that have subagents. */
+const PARENTS = /s0[4-6]/;
 
 // biome-ignore format: a table
 const ROWS: Row[] = [
@@ -176,9 +185,9 @@ const ROWS: Row[] = [
   { fault: "400", faults: [status(400, "no good")], ends: { status: 400, says: /^no good$/ }, requests: 1 },
   { fault: "a page of a proxy's", faults: toTheEnd(page), ends: { status: 502, says: /Bad Gateway/ }, requests: 3, only: ENDS },
   { fault: "an error without a body", faults: toTheEnd(bare), ends: { status: 503, says: /no body/ }, requests: 3, only: ENDS },
-  { fault: "429 for an hour, and Ctrl-C", faults: [inAnHour], ends: "interrupted", requests: 1, stopWhen: () => way.count.answers === 2 },
+  { fault: "429 for an hour, and Ctrl-C", faults: [inAnHour], ends: "interrupted", requests: 1, stopWhen: () => way.count.answers === 2, only: ENDS },
   { fault: "a prompt that is too long", faults: [TOO_LONG], ends: { status: 400, says: /^prompt is too long/ }, requests: 1, only: SHORT },
-  { fault: "a prompt that is too large", faults: [tooLarge], ends: { status: 413, says: /^Request exceeds/ }, requests: 1, only: SHORT },
+  { fault: "a prompt that is too large", faults: [tooLarge], ends: { status: 413, says: /^Request exceeds/ }, requests: 1, only: /s01/ },
 
   // The connection.
   { fault: "a connection that breaks before the reply", faults: [reset], replies: fine, ends: "done", requests: 2, only: ENDS },
@@ -189,9 +198,10 @@ const ROWS: Row[] = [
   { fault: "a stream that breaks after a whole call", faults: [dropAfterCall], replies: [write, write, ...fine], ends: "done", requests: 3, told: [BROKE], also: wroteOnce, only: ENDS },
   { fault: "a stream that breaks, then 529 to the end", faults: [drop, ...toTheEnd(status(529))], replies: [write], ends: { status: 529, says: /^Overloaded$/ }, requests: 4, told: [BROKE], also: wroteNothing, only: ENDS },
   { fault: "streams without an end", faults: [noEnd, noEnd], replies: [write, write], ends: { says: /stream ended/ }, requests: 2, told: [BROKE], also: wroteNothing, only: ENDS },
-  { fault: "an error event", faults: [ERROR_EVENT], replies: [write, write, ...fine], ends: "done", requests: 3, told: [BROKE], also: wroteOnce },
+  { fault: "an error event", faults: [ERROR_EVENT], replies: [write, write, ...fine], ends: "done", requests: 3, told: [BROKE], also: wroteOnce, only: ENDS },
   { fault: "two error events", faults: [ERROR_EVENT, ERROR_EVENT], replies: [write, write], ends: { says: /^Overloaded$/ }, requests: 2, told: [BROKE], also: wroteNothing, only: ENDS },
   { fault: "streams that are no JSON", faults: [notJson, notJson], replies: [write, write], ends: { says: /JSON/ }, requests: 2, told: [BROKE], also: wroteNothing, only: ENDS },
+  { fault: "calls that are no JSON", faults: [badCall, badCall], replies: [write, write], ends: { says: /JSON/ }, requests: 2, told: [BROKE], only: ENDS, also: wroteNothing },
   { fault: "a page in the place of a stream", faults: [welcome, welcome], ends: { says: /without sending any chunks/ }, requests: 2, told: [BROKE], only: ENDS },
   { fault: "a stream that stalls, and Ctrl-C", faults: [stall], replies: [say("word ".repeat(100))], ends: "interrupted", requests: 1, stopWhen: () => screen.includes("word") },
 
@@ -203,10 +213,17 @@ const ROWS: Row[] = [
   { fault: "a call that fills the window", faults: [FULL], replies: [write, ...fine], ends: "done", requests: 2, only: SHORT, also: wroteNothing },
   { fault: "a refusal", faults: [REFUSAL], replies: [write], ends: "refused", requests: 1, told: [REFUSED], dropped: true, also: wroteNothing },
   { fault: "an empty reply", replies: [{ content: [] }], ends: "done", requests: 1 },
-  { fault: "a reply of thinking alone", replies: [thinking], ends: "done", requests: 1 },
+  { fault: "a reply of thinking alone", replies: [thinking], ends: "done", requests: 1, only: ENDS },
   { fault: "thinking alone that max_tokens cuts", faults: [CUT], replies: [thinking], ends: "cut off", requests: 1, only: ENDS },
   { fault: "blank text beside a call", faults: [{ kind: "blank_text" }], replies: [write, ...fine], ends: "done", requests: 2, also: wroteOnce },
   { fault: "replies without usage", faults: [noUsage, noUsage], replies: [write, ...fine], ends: "done", requests: 2, also: wroteOnce, only: ENDS },
+
+  // A subagent meets it.
+  { fault: "429 in a subagent", faults: [undefined, status(429)], replies: [task, say("42"), ...fine], ends: "done", requests: 4, only: PARENTS, also: tells(/^42$/) },
+  { fault: "401 in a subagent", faults: [undefined, status(401)], replies: [task, ...fine], ends: "done", requests: 3, only: PARENTS, also: tells(/not done: API error 401: invalid x-api-key/) },
+  { fault: "a stream that breaks twice in a subagent", faults: [undefined, drop, drop], replies: [task, write, write, ...fine], ends: "done", requests: 4, told: [BROKE], only: PARENTS, also: (messages) => [tells(/not done: error: terminated/)(messages), wroteNothing()] },
+  { fault: "a refusal in a subagent", faults: [undefined, undefined, REFUSAL], replies: [task, call("echo working"), write, ...fine], ends: "done", requests: 4, told: [REFUSED], only: PARENTS, also: (messages) => [tells(/not done: refused/)(messages), wroteNothing()] },
+  { fault: "a subagent that stalls, and Ctrl-C", faults: [undefined, stall], replies: [task, say("word ".repeat(100))], ends: "interrupted", requests: 2, stopWhen: () => screen.includes("word"), only: PARENTS, also: tells(/interrupted/) },
 ];
 
 const TRIGGERED = /^\[auto_compact triggered\]$/;
@@ -220,6 +237,7 @@ const isTooLong = { status: 400, says: /^prompt is too long/ };
 const summary = [say("A summary.")];
 const hasNoSummary = (messages: Messages) => assert.match(JSON.stringify(messages[0]), /There is no summary/);
 const isWhole = (messages: Messages) => assert.deepEqual(messages.slice(0, TALK.length), TALK);
+const compact: Reply = { content: [use("compact", {})] };
 const MUCH = call(
   ...Array.from({ length: 10 }, (_, i) => `echo ${i}-begins; head -c 6400 /dev/zero | tr '\\0' x; echo ${i}-ends`),
 );
@@ -257,6 +275,9 @@ const LONG_ROWS: LongRow[] = [
   { fault: "a reply that fills the window", limits: LATE, faults: [FULL], replies: [write, ...summary, ...fine], ends: "done", requests: 3, told: COMPACTED, also: wroteNothing },
   { fault: "replies that fill the window", limits: LATE, faults: [FULL, undefined, FULL], replies: [write, ...summary, write], ends: "cut off", requests: 3, told: COMPACTED, also: wroteNothing },
   { fault: "three calls that max_tokens cuts, and a compaction between them", limits: LATE, faults: [CUT, TOO_LONG, undefined, CUT, CUT], replies: [write, ...summary, write, write], ends: "cut off", requests: 5, told: COMPACTED, forgotten: true, also: wroteNothing },
+  { fault: "a prompt that is too long in a subagent, and 529 for its summary", limits: LATE, faults: [undefined, undefined, undefined, TOO_LONG, ...toTheEnd(status(529))], replies: [task, call("echo one"), call("echo two"), ...fine], ends: "done", requests: 8, told: [TRIGGERED, failed("API error 529: Overloaded")], also: (messages) => [tells(/not done: API error 400: prompt is too long/)(messages), isWhole(messages)] },
+  { fault: "a compaction that the model asked for, and 529", limits: LATE, faults: [undefined, ...toTheEnd(status(529))], replies: [compact, ...fine], ends: "done", requests: 5, told: [/^\[manual compact\]$/, failed("API error 529: Overloaded")], also: isWhole },
+  { fault: "a compaction that the model asked for, and a refusal", limits: LATE, faults: [undefined, undefined, REFUSAL], replies: [compact, ...summary, write], ends: "refused", requests: 3, told: [/^\[manual compact\]$/, SAVED, REFUSED], dropped: true, also: wroteNothing },
   { fault: "ten calls whose results are twice the limit", limits: { COMPACT_THRESHOLD: "8000" }, replies: [MUCH, ...summary, ...fine], ends: "done", requests: 3, told: COMPACTED, forgotten: true, also: hasMuch },
 ];
 
