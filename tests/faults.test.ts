@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import { join } from "node:path";
 import { text as bodyOf } from "node:stream/consumers";
@@ -103,11 +103,6 @@ const noUsage = changed((text) =>
     (_, data) => `data: ${JSON.stringify(JSON.parse(data), (key, value) => (key === "usage" ? {} : value))}`,
   ),
 );
-/** The connection closes after the answer, which did not say that it would. */
-const closes: Way = (res, answer) => {
-  res.on("finish", () => res.socket?.destroySoon());
-  changed((text) => text)(res, answer);
-};
 
 const times = <T>(count: number, each: T): T[] => Array.from({ length: count }, () => each);
 /** As often as the SDK tries. */
@@ -129,7 +124,12 @@ const RESULT = "result-of-the-round";
 
 const write = call("echo once >> log; echo and some words more");
 const wroteOnce = () => assert.equal(readFileSync("log", "utf8"), "once\n");
-const wroteNothing = () => assert.equal(existsSync("log"), false);
+const notRun = (messages: Messages) => [wroteNothing(), tells(/: not run: the reply reached its limit/)(messages)];
+const wroteNothing = () =>
+  assert.deepEqual(
+    readdirSync(folder).filter((name) => name !== ".transcripts"),
+    [],
+  );
 const fine = [say("fine")];
 const task: Reply = { content: [use("task", { prompt: "Think." })] };
 /** The last result says this. */
@@ -192,7 +192,6 @@ const ROWS: Row[] = [
   // The connection.
   { fault: "a connection that breaks before the reply", faults: [reset], replies: fine, ends: "done", requests: 2, only: ENDS },
   { fault: "no connection to the end", faults: toTheEnd(reset), ends: { says: /^Connection error/ }, requests: 3, only: ENDS },
-  { fault: "connections that close after each reply", faults: [closes, closes], replies: [write, ...fine], ends: "done", requests: 2, also: wroteOnce, only: ENDS },
   { fault: "a stream that breaks", faults: [drop], replies: [write, write, ...fine], ends: "done", requests: 3, told: [BROKE], also: wroteOnce },
   { fault: "a stream that breaks twice", faults: [drop, drop], replies: [write, write], ends: { says: /terminated/ }, requests: 2, told: [BROKE], also: wroteNothing },
   { fault: "a stream that breaks after a whole call", faults: [dropAfterCall], replies: [write, write, ...fine], ends: "done", requests: 3, told: [BROKE], also: wroteOnce, only: ENDS },
@@ -206,11 +205,12 @@ const ROWS: Row[] = [
   { fault: "a stream that stalls, and Ctrl-C", faults: [stall], replies: [say("word ".repeat(100))], ends: "interrupted", requests: 1, stopWhen: () => screen.includes("word") },
 
   // The model.
-  { fault: "a call that max_tokens cuts", faults: [CUT], replies: [write, ...fine], ends: "done", requests: 2, also: wroteNothing },
+  { fault: "a call that max_tokens cuts", faults: [CUT], replies: [write, ...fine], ends: "done", requests: 2, also: notRun },
+  { fault: "a call that max_tokens ends", replies: [{ ...write, stop_reason: "max_tokens" }, ...fine], ends: "done", requests: 2, also: notRun },
   { fault: "three calls that max_tokens cuts", faults: times(3, CUT), replies: times(3, write), ends: "cut off", requests: 3, also: wroteNothing, only: ENDS },
   { fault: "a text that max_tokens cuts", faults: [CUT], replies: [say("0123456789")], ends: "cut off", requests: 1, only: ENDS },
   { fault: "a text that fills the window", faults: [FULL], replies: [say("0123456789")], ends: "cut off", requests: 1, only: SHORT },
-  { fault: "a call that fills the window", faults: [FULL], replies: [write, ...fine], ends: "done", requests: 2, only: SHORT, also: wroteNothing },
+  { fault: "a call that fills the window", faults: [FULL], replies: [write, ...fine], ends: "done", requests: 2, only: SHORT, also: notRun },
   { fault: "a refusal", faults: [REFUSAL], replies: [write], ends: "refused", requests: 1, told: [REFUSED], dropped: true, also: wroteNothing },
   { fault: "an empty reply", replies: [{ content: [] }], ends: "done", requests: 1 },
   { fault: "a reply of thinking alone", replies: [thinking], ends: "done", requests: 1, only: ENDS },
@@ -235,6 +235,7 @@ const EARLY = { COMPACT_TURN_THRESHOLD: "4000", COMPACT_THRESHOLD: "100000" };
 const LATE = { COMPACT_THRESHOLD: "100000" };
 const isTooLong = { status: 400, says: /^prompt is too long/ };
 const summary = [say("A summary.")];
+const hasSummary = (messages: Messages) => assert.match(JSON.stringify(messages[0]), /A summary\./);
 const hasNoSummary = (messages: Messages) => assert.match(JSON.stringify(messages[0]), /There is no summary/);
 const isWhole = (messages: Messages) => assert.deepEqual(messages.slice(0, TALK.length), TALK);
 const compact: Reply = { content: [use("compact", {})] };
@@ -251,7 +252,7 @@ const hasMuch = (messages: Messages) => {
 // biome-ignore format: a table
 const LONG_ROWS: LongRow[] = [
   // A compaction because the limit is passed, and a fault in it.
-  { fault: "a limit that is passed", limits: EARLY, replies: [...summary, ...fine], ends: "done", requests: 2, told: COMPACTED },
+  { fault: "a limit that is passed", limits: EARLY, replies: [...summary, ...fine], ends: "done", requests: 2, told: COMPACTED, also: hasSummary },
   { fault: "529 to the end in the summary call", limits: EARLY, faults: toTheEnd(status(529)), replies: fine, ends: "done", requests: 4, told: [TRIGGERED, failed("API error 529: Overloaded")], also: isWhole },
   { fault: "401 in the summary call and after it", limits: EARLY, faults: [status(401), status(401)], ends: { status: 401, says: /^invalid x-api-key$/ }, requests: 2, told: [TRIGGERED, failed("API error 401: invalid x-api-key")], also: isWhole },
   { fault: "a summary that breaks off", limits: EARLY, faults: [drop], replies: [...summary, ...summary, ...fine], ends: "done", requests: 3, told: [TRIGGERED, BROKE, SAVED] },
@@ -263,10 +264,10 @@ const LONG_ROWS: LongRow[] = [
   { fault: "a prompt that is too long for its summary", limits: EARLY, faults: [TOO_LONG], replies: [...summary, ...fine], ends: "done", requests: 3, told: COMPACTED },
   { fault: "a prompt that is too long for any summary", limits: EARLY, faults: [TOO_LONG, TOO_LONG], replies: fine, ends: "done", requests: 3, told: COMPACTED, also: hasNoSummary },
   { fault: "a summary that stalls, and Ctrl-C", limits: EARLY, faults: [stall], replies: summary, ends: "interrupted", requests: 1, told: [TRIGGERED], stopWhen: () => server.journal[1]?.reply !== undefined, also: isWhole },
-  { fault: "a refusal after a compaction in the turn", limits: EARLY, faults: [undefined, REFUSAL], replies: [...summary, write], ends: "refused", requests: 2, told: [...COMPACTED, REFUSED], dropped: true, also: wroteNothing },
+  { fault: "a refusal after a compaction in the turn", limits: EARLY, faults: [undefined, REFUSAL], replies: [...summary, write], ends: "refused", requests: 2, told: [...COMPACTED, REFUSED], dropped: true, also: (messages) => [wroteNothing(), hasSummary(messages)] },
 
   // A compaction because the API demands it, and a fault in it.
-  { fault: "a prompt that is too long", limits: LATE, faults: [TOO_LONG], replies: [...summary, ...fine], ends: "done", requests: 3, told: COMPACTED },
+  { fault: "a prompt that is too long", limits: LATE, faults: [TOO_LONG], replies: [...summary, ...fine], ends: "done", requests: 3, told: COMPACTED, also: hasSummary },
   { fault: "a prompt that is too large", limits: LATE, faults: [tooLarge], replies: [...summary, ...fine], ends: "done", requests: 3, told: COMPACTED },
   { fault: "a prompt that is too large for any summary", limits: LATE, faults: [tooLarge, tooLarge], replies: fine, ends: "done", requests: 3, told: COMPACTED, also: hasNoSummary },
   { fault: "a prompt that stays too long", limits: LATE, faults: [TOO_LONG, TOO_LONG, TOO_LONG], ends: isTooLong, requests: 3, told: COMPACTED, also: hasNoSummary },
@@ -277,7 +278,7 @@ const LONG_ROWS: LongRow[] = [
   { fault: "three calls that max_tokens cuts, and a compaction between them", limits: LATE, faults: [CUT, TOO_LONG, undefined, CUT, CUT], replies: [write, ...summary, write, write], ends: "cut off", requests: 5, told: COMPACTED, forgotten: true, also: wroteNothing },
   { fault: "a prompt that is too long in a subagent, and 529 for its summary", limits: LATE, faults: [undefined, undefined, undefined, TOO_LONG, ...toTheEnd(status(529))], replies: [task, call("echo one"), call("echo two"), ...fine], ends: "done", requests: 8, told: [TRIGGERED, failed("API error 529: Overloaded")], also: (messages) => [tells(/not done: API error 400: prompt is too long/)(messages), isWhole(messages)] },
   { fault: "a compaction that the model asked for, and 529", limits: LATE, faults: [undefined, ...toTheEnd(status(529))], replies: [compact, ...fine], ends: "done", requests: 5, told: [/^\[manual compact\]$/, failed("API error 529: Overloaded")], also: isWhole },
-  { fault: "a compaction that the model asked for, and a refusal", limits: LATE, faults: [undefined, undefined, REFUSAL], replies: [compact, ...summary, write], ends: "refused", requests: 3, told: [/^\[manual compact\]$/, SAVED, REFUSED], dropped: true, also: wroteNothing },
+  { fault: "a compaction that the model asked for, and a refusal", limits: LATE, faults: [undefined, undefined, REFUSAL], replies: [compact, ...summary, write], ends: "refused", requests: 3, told: [/^\[manual compact\]$/, SAVED, REFUSED], dropped: true, also: (messages) => [wroteNothing(), hasSummary(messages)] },
   { fault: "ten calls whose results are twice the limit", limits: { COMPACT_THRESHOLD: "8000" }, replies: [MUCH, ...summary, ...fine], ends: "done", requests: 3, told: COMPACTED, forgotten: true, also: hasMuch },
 ];
 
@@ -368,7 +369,8 @@ async function check(lesson: Lesson, row: Row, said: Messages = [], s06?: S06): 
   }
   row.also?.(messages);
 
-  // The history is valid: the next request gets its answer.
+  // The history is valid: no reply ends with thinking, and the next request gets its answer.
+  for (const { content } of messages) if (Array.isArray(content)) assert.notEqual(content.at(-1)?.type, "thinking");
   messages.push(user("and now?"));
   server.model = scripted(say("still here"));
   const asked = server.journal.length;
