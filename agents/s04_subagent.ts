@@ -18,11 +18,14 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import {
   accessSync,
-  chmodSync,
+  closeSync,
   constants,
   existsSync,
+  fchmodSync,
+  fstatSync,
   lstatSync,
   mkdirSync,
+  openSync,
   readFileSync,
   realpathSync,
   renameSync,
@@ -176,6 +179,14 @@ export function runBash(command: string, signal?: AbortSignal): Promise<string> 
 // #endregion
 
 // #region workspace
+/** Returns the real path that `path` led to. @throws if it is outside */
+function checkInside(real: string, path: string): string {
+  if (relative(WORKDIR, real).split(sep)[0] === "..") {
+    throw new Error(`${path} is outside the workspace ${WORKDIR}; use a path inside it`);
+  }
+  return real;
+}
+
 /**
  * The real path of a file in the workspace, which need not exist yet.
  * @throws if it is outside, whichever way it gets there: `..`, an absolute path, a symbolic link
@@ -184,11 +195,26 @@ export function safePath(path: string): string {
   const absolute = resolve(WORKDIR, path);
   let existing = absolute;
   while (!lstatSync(existing, { throwIfNoEntry: false })) existing = dirname(existing);
-  const real = join(realpathSync(existing), relative(existing, absolute));
-  if (relative(WORKDIR, real).split(sep)[0] === "..") {
-    throw new Error(`${path} is outside the workspace ${WORKDIR}; use a path inside it`);
+  return checkInside(join(realpathSync(existing), relative(existing, absolute)), path);
+}
+
+/**
+ * Works on a file by its bare name, from within its folder, which is made if need be: a path can lead elsewhere by the
+ * time it is used, if a running command puts a link into it; the current folder stays the one that was checked.
+ */
+function inFolderOf<T>(path: string, work: (name: string) => T): T {
+  const folders = relative(WORKDIR, safePath(path)).split(sep);
+  const name = folders.pop() || "."; // the workspace itself
+  try {
+    for (const folder of [WORKDIR, ...folders]) {
+      if (!lstatSync(folder, { throwIfNoEntry: false })) mkdirSync(folder);
+      process.chdir(folder);
+      checkInside(process.cwd(), path);
+    }
+    return work(name);
+  } finally {
+    process.chdir(WORKDIR);
   }
-  return real;
 }
 // #endregion
 
@@ -197,15 +223,23 @@ const READ_LIMIT = 10_000_000; // bytes
 
 /** The text of a file, byte order mark and line ends as they are. @throws if it is no file, too large, or not UTF-8 */
 function readText(tool: string, path: string): string {
-  const file = safePath(path);
-  const stat = statSync(file, { throwIfNoEntry: false });
+  const stat = statSync(safePath(path), { throwIfNoEntry: false });
   if (!stat) throw new Error(`${tool}: ${path} does not exist; list the folder with bash to see what does`);
   if (stat.isDirectory()) throw new Error(`${tool}: ${path} is a folder; list it with bash: ls`);
   if (!stat.isFile()) throw new Error(`${tool}: ${path} is no regular file but a device or a pipe; use bash`);
   if (stat.size > READ_LIMIT) {
     throw new Error(`${tool}: ${path} has ${stat.size} bytes, more than ${READ_LIMIT}; look at parts of it with bash`);
   }
-  const bytes = readFileSync(file);
+  const bytes = inFolderOf(path, (name) => {
+    // By now it may be a link or a pipe: the one is not followed, the other not waited for.
+    const file = openSync(name, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    try {
+      if (!fstatSync(file).isFile()) throw new Error(`${tool}: ${path} is no regular file any more`);
+      return readFileSync(file);
+    } finally {
+      closeSync(file);
+    }
+  });
   if (bytes.includes(0) || !isUtf8(bytes)) {
     throw new Error(`${tool}: ${path} is not UTF-8 text but binary (${bytes.length} bytes); look at it with bash`);
   }
@@ -228,19 +262,21 @@ export function runRead(path: string, offset = 1, limit = Number.POSITIVE_INFINI
 
 /** Writes a file and the folders it needs: whatever happens meanwhile, the old content is there or the new one. */
 export function runWrite(path: string, content: string): string {
-  const file = safePath(path);
-  const before = statSync(file, { throwIfNoEntry: false });
-  if (before && !before.isFile()) throw new Error(`write_file: ${path} is a folder or a device; name a file`);
-  if (before) accessSync(file, constants.W_OK); // a rename would replace a write-protected file
-  mkdirSync(dirname(file), { recursive: true });
-  const temporary = join(dirname(file), `.${randomUUID()}.tmp`);
-  try {
-    writeFileSync(temporary, content, { flag: "wx", mode: before?.mode });
-    if (before) chmodSync(temporary, before.mode);
-    renameSync(temporary, file);
-  } finally {
-    rmSync(temporary, { force: true });
-  }
+  inFolderOf(path, (name) => {
+    const before = lstatSync(name, { throwIfNoEntry: false });
+    if (before && !before.isFile()) throw new Error(`write_file: ${path} is a folder or a device; name a file`);
+    if (before) accessSync(name, constants.W_OK); // a rename would replace a write-protected file
+    const temporary = `.${randomUUID()}.tmp`;
+    const file = openSync(temporary, "wx", before?.mode);
+    try {
+      writeFileSync(file, content);
+      if (before) fchmodSync(file, before.mode);
+      renameSync(temporary, name);
+    } finally {
+      closeSync(file);
+      rmSync(temporary, { force: true });
+    }
+  });
   return `Wrote ${Buffer.byteLength(content)} bytes to ${path}`;
 }
 

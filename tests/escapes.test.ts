@@ -1,0 +1,424 @@
+// Attempts to get out, on every lesson that has the feature: out of the workspace, out of a tool's result, out of the
+// record, and onto the terminal.
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import fs, {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { basename, dirname, join, relative } from "node:path";
+import { after, afterEach, beforeEach, mock, test } from "node:test";
+import type Anthropic from "@anthropic-ai/sdk";
+import { type Reply, type ReplyBlock, scripted } from "../offline/server.ts";
+import { folder, server } from "./harness.ts";
+
+for (const name of Object.keys(process.env)) if (/^COMPACT_|^CONTEXT_WINDOW$/.test(name)) delete process.env[name];
+const s01 = await import("../agents/s01_agent_loop.ts");
+const s02 = await import("../agents/s02_tool_use.ts");
+const s03 = await import("../agents/s03_todo_write.ts");
+const s04 = await import("../agents/s04_subagent.ts");
+const s05 = await import("../agents/s05_skill_loading.ts");
+const s06 = await import("../agents/s06_context_compact.ts");
+const LESSONS = Object.entries({ s01, s02, s03, s04, s05, s06 });
+const WITH_FILES = Object.entries({ s02, s03, s04, s05, s06 });
+
+/** A sibling of the workspace whose name merely begins the same. Nothing in it may be read or changed. */
+const outside = `${folder}-evil`;
+const SECRET = "what nobody may read";
+after(() => rmSync(outside, { recursive: true, force: true }));
+
+/** What is in a folder: names, kinds, rights and contents. */
+function treeOf(path: string): unknown[] {
+  return readdirSync(path)
+    .sort()
+    .map((name) => {
+      const file = join(path, name);
+      const stat = lstatSync(file);
+      const content = stat.isDirectory() ? treeOf(file) : stat.isFile() ? readFileSync(file, "utf8") : "";
+      return [name, stat.mode, content];
+    });
+}
+let untouched: unknown[] = [];
+const assertUntouched = (message?: string) => assert.deepEqual(treeOf(outside), untouched, message);
+
+let screen = "";
+/** What something returns, without its output on the screen, which `screen` then holds. */
+async function quiet<T>(work: () => T | Promise<T>): Promise<T> {
+  const write = process.stdout.write.bind(process.stdout);
+  const silent = mock.method(process.stdout, "write", (chunk: string | Uint8Array) => {
+    if (typeof chunk !== "string") return write(chunk); // the test runner's own report
+    screen += chunk;
+    return true;
+  });
+  try {
+    return await work();
+  } finally {
+    silent.mock.restore();
+  }
+}
+
+type Messages = Anthropic.MessageParam[];
+type Loop = (messages: Messages) => Promise<string>;
+const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
+const use = (name: string, input: unknown, id?: string): ReplyBlock => ({ type: "tool_use", name, input, id });
+const call = (...content: ReplyBlock[]): Reply => ({ content });
+const user = (content: string): Anthropic.MessageParam => ({ role: "user", content });
+const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
+  typeof content === "string" ? [{ type: "text", text: content }] : content;
+const resultsOf = (messages: Messages) =>
+  messages
+    .flatMap(blocksOf)
+    .flatMap((block) =>
+      block.type === "tool_result" ? [{ text: String(block.content), failed: block.is_error === true }] : [],
+    );
+
+/** Carries out a request against these replies; whatever is sent on the way is accepted. */
+async function turn(agentLoop: Loop, messages: Messages, ...replies: Reply[]) {
+  server.model = scripted(...replies);
+  server.journal.length = 0;
+  const outcome = await quiet(() => agentLoop(messages));
+  for (const { error } of server.journal) assert.equal(error, undefined);
+  return { outcome, messages, results: resultsOf(messages) };
+}
+
+const clear = (path: string) => {
+  for (const name of readdirSync(path)) rmSync(join(path, name), { recursive: true, force: true });
+};
+beforeEach(() => {
+  for (const [, lesson] of LESSONS) Object.assign(lesson.approval, { always: true, ask: undefined });
+  screen = "";
+  mkdirSync(join(outside, "deep"), { recursive: true });
+  for (const name of ["f", "deep/f"]) writeFileSync(join(outside, name), SECRET, { mode: 0o644 });
+  untouched = treeOf(outside);
+});
+afterEach(() => {
+  process.chdir(folder);
+  s06.TODO.items = [];
+  clear(folder);
+  clear(outside);
+});
+
+// The fence.
+
+/** Links into every way out, and the paths that try them. */
+function waysOut(): string[] {
+  mkdirSync("sub/deep", { recursive: true });
+  const links: [string, string][] = [
+    [outside, "folder-link"],
+    [join(outside, "f"), "file-link"],
+    [relative(folder, outside), "relative-link"],
+    ["folder-link", "chain-1"],
+    ["chain-1", "chain-2"],
+    ["../../chain-2", "sub/deep/chain-3"],
+    [join(outside, "fresh"), "dangling"],
+    ["dangling", "dangling-chain"],
+    [join(outside, "fresh-folder"), "dangling-folder"],
+    ["loop-2", "loop-1"],
+    ["loop-1", "loop-2"],
+    ["loop/loop", "loop"],
+    ["../..", "sub/up"],
+    ["/dev", "devices"],
+  ];
+  for (const [target, link] of links) symlinkSync(target, link);
+  const sibling = basename(outside);
+  return [
+    ...[".", "f", "deep/f", "fresh", "new/fresh"].map((name) => join(outside, name)),
+    ...["f", "deep/f", "fresh", "new/fresh", "../f"].map((name) => `../${sibling}/${name}`),
+    ...["f", "fresh", "deep/fresh", "new/fresh"].flatMap((name) =>
+      ["folder-link", "relative-link", "chain-2", "sub/deep/chain-3"].map((link) => `${link}/${name}`),
+    ),
+    ...["file-link", "file-link/", "./file-link", "dangling", "dangling/", "dangling-chain", "dangling-folder/fresh"],
+    ...["loop-1", "loop-1/f", "loop", "loop/f"],
+    `sub/../../${sibling}/f`,
+    `missing/../../${sibling}/fresh`,
+    `sub/up/${sibling}/f`,
+    `sub/deep/../up/${sibling}/fresh`,
+    `${folder}/../${sibling}/f`,
+    `${folder}-evil/f`,
+    `..//${sibling}/./f`,
+    ...["/", "..", "../..", "../", "/etc/passwd", "/proc/self/environ", "devices/null", "devices/zero"],
+    ...["/dev/null", "/dev/zero", "/dev/stdin", "/dev/tty", "/dev/fd/0"],
+    `${"../".repeat(50)}etc/passwd`,
+    ...["a\0b", `${outside}/f\0`, `../${sibling}/f\0.txt`],
+    ...["x".repeat(300), `${"x/".repeat(3000)}f`],
+  ];
+}
+
+for (const [name, { agentLoop }] of WITH_FILES) {
+  test(`${name}: no path leads a file tool out of the workspace`, async () => {
+    const paths = waysOut();
+    const calls = paths.flatMap((path) => [
+      use("read_file", { path }),
+      use("write_file", { path, content: "owned" }),
+      use("edit_file", { path, old_text: SECRET, new_text: "owned" }),
+    ]);
+    const { results } = await turn(agentLoop, [user("go")], call(...calls), say("done"));
+    assert.equal(results.length, 3 * paths.length);
+    for (const [i, { text, failed }] of results.entries()) {
+      assert.equal(failed, true, `${paths[Math.floor(i / 3)]}: ${text}`);
+      assert.ok(!text.includes(SECRET));
+    }
+    assertUntouched();
+  });
+
+  test(`${name}: a name that only looks like a way out is a name`, async () => {
+    const names = [
+      ...[
+        "..foo",
+        "..dir/..foo",
+        "...",
+        "~",
+        "~root/f",
+        "$HOME",
+        "file:///etc/passwd",
+        "file:f",
+        "-rf",
+        "f/../g",
+        "d/e/",
+      ],
+      ...["a\nb", "a\n[fake]\rb", "\x1b[31mred\x1b]52;c;aGk=\x07", `"quoted'\``, "</file>", "<request>", "*", "名 前"],
+      ...["a\u202eb", "C:\\x", "\\\\server\\x", "%2e%2e", "..\\up", "x".repeat(250)],
+    ];
+    const calls = names.flatMap((path) => [
+      use("write_file", { path, content: `one ${path}` }),
+      use("edit_file", { path, old_text: "one", new_text: "two" }),
+      use("read_file", { path }),
+    ]);
+    const { results } = await turn(agentLoop, [user("go")], call(...calls), say("done"));
+    for (const [i, path] of names.entries()) {
+      const failed = results.slice(3 * i, 3 * i + 3).filter((result) => result.failed);
+      assert.deepEqual(failed, [], path);
+      assert.equal(results[3 * i + 2]?.text, `two ${path}`);
+      assert.equal(readFileSync(join(folder, path.replace(/\/$/, "")), "utf8"), `two ${path}`);
+    }
+    assertUntouched();
+  });
+
+  test(`${name}: the workspace itself is no file, whatever it is called`, async () => {
+    symlinkSync(".", "self");
+    writeFileSync("kept", "kept");
+    const paths = ["", ".", "./", "self", "self/", "self/self/.", folder, `${folder}/`, "kept/..", "./."];
+    const { results } = await turn(
+      agentLoop,
+      [user("go")],
+      ...paths.map((path) => call(use("read_file", { path }), use("write_file", { path, content: "owned" }))),
+      say("done"),
+    );
+    for (const { text, failed } of results) assert.match(`${failed} ${text}`, /^true .*is a folder/);
+    assert.deepEqual(
+      readdirSync(folder)
+        .filter((each) => each !== ".transcripts")
+        .sort(),
+      ["kept", "self"],
+    );
+  });
+
+  test(`${name}: a pipe is neither waited for nor replaced`, async () => {
+    assert.equal(spawnSync("mkfifo", ["pipe"]).status, 0);
+    symlinkSync("pipe", "pipe-link");
+    const calls = ["pipe", "pipe-link"].map((path) =>
+      call(
+        use("read_file", { path }),
+        use("write_file", { path, content: "x" }),
+        use("edit_file", { path, old_text: "a", new_text: "b" }),
+      ),
+    );
+    const { results } = await turn(agentLoop, [user("go")], ...calls, say("done"));
+    assert.deepEqual(
+      results.map(({ failed }) => failed),
+      results.map(() => true),
+    );
+    assert.ok(lstatSync("pipe").isFIFO());
+  });
+}
+
+test("a workspace that is reached through a link is the one behind it, and / holds every file", async () => {
+  symlinkSync(folder, join(outside, "way"));
+  untouched = treeOf(outside);
+  for (const [name] of WITH_FILES) {
+    const file = LESSON_FILES[name];
+    process.chdir(join(outside, "way"));
+    const linked: typeof s02 = await import(`../agents/${file}?way`);
+    assert.equal(linked.WORKDIR, folder);
+    linked.runWrite("new/f", name);
+    assert.equal(linked.runRead(join(folder, "new/f")), name);
+    assert.equal(linked.runRead(join(outside, "way/new/f")), name);
+    assert.throws(() => linked.runRead("../f"), /outside/);
+    assert.throws(() => linked.runWrite(join(outside, "f"), "owned"), /outside/);
+
+    process.chdir("/");
+    const root: typeof s02 = await import(`../agents/${file}?root`);
+    assert.equal(root.WORKDIR, "/");
+    root.runEdit(join(folder, "new/f"), name, "edited");
+    assert.equal(root.runRead(join(folder, "new/f").slice(1)), "edited");
+    assert.equal(root.runRead(`../..${folder}/new/f`), "edited"); // above / is /
+    for (const device of ["/dev/zero", "/dev/tty", "dev/null"]) {
+      assert.throws(() => root.runRead(device), /no regular file|ENXIO/, device);
+      assert.throws(() => root.runWrite(device, "x"), /device/, device);
+    }
+    process.chdir(folder);
+  }
+  assertUntouched();
+});
+const LESSON_FILES: Record<string, string> = Object.fromEntries(
+  readdirSync(new URL("../agents/", import.meta.url)).map((file) => [file.slice(0, 3), file]),
+);
+
+// Between check and use: an attacker acts just before the k-th system call of a tool.
+
+/** Runs `work`, with `attack` told of each of its system calls before it is made. Returns how many there were. */
+function attacked(work: () => void, attack: (step: number) => void): number {
+  let steps = 0;
+  let isActing = false;
+  let failure: unknown; // of the attacker, which is no error of the tool's
+  const undo: (() => void)[] = [];
+  const watch = (object: object, name: string) => {
+    const original: unknown = Reflect.get(object, name);
+    if (typeof original !== "function") return;
+    const watched = new Proxy(original, {
+      apply(target, self, args) {
+        if (!isActing) {
+          isActing = true;
+          try {
+            attack(steps++);
+          } catch (error) {
+            failure = error;
+          }
+          isActing = false;
+        }
+        return Reflect.apply(target, self, args);
+      },
+    });
+    Reflect.set(object, name, watched);
+    undo.push(() => Reflect.set(object, name, original));
+  };
+  for (const name of Object.keys(fs)) if (name.endsWith("Sync")) watch(fs, name);
+  for (const name of ["chdir", "cwd"]) watch(process, name);
+  syncBuiltinESMExports(); // so that the lesson's imports see it
+  try {
+    work();
+  } finally {
+    for (const each of undo) each();
+    syncBuiltinESMExports();
+  }
+  assert.equal(failure, undefined);
+  return steps;
+}
+
+/** Puts a link in the place of a file or folder of the workspace, which stays beside it. */
+function swap(name: string, target: string): void {
+  const path = join(folder, name); // the tool may have another current folder now
+  if (lstatSync(path, { throwIfNoEntry: false })) renameSync(path, `${path}.moved`);
+  if (existsSync(dirname(path))) symlinkSync(target, path);
+}
+function swapBack(name: string): void {
+  const path = join(folder, name);
+  if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) unlinkSync(path);
+  if (existsSync(`${path}.moved`)) renameSync(`${path}.moved`, path);
+}
+
+const SWAPS: [string, string][] = [
+  ["sub", outside],
+  ["sub/deep", join(outside, "deep")],
+  ["sub/deep", join(outside, "fresh")],
+  ["sub/deep/f", join(outside, "deep/f")],
+  ["sub/deep/f", join(outside, "fresh")],
+  ["sub/deep/new", outside],
+  ["sub/deep/new", join(outside, "fresh")],
+  ["sub/deep/new/er", join(outside, "deep")],
+  ["sub/deep/new/er/f", join(outside, "f")],
+];
+
+type Tools = Pick<typeof s02, "runRead" | "runWrite" | "runEdit">;
+const USES: [string, (tools: Tools) => string][] = [
+  ["read", ({ runRead }) => runRead("sub/deep/f")],
+  ["write", ({ runWrite }) => runWrite("sub/deep/f", "owned")],
+  ["write a new file", ({ runWrite }) => runWrite("sub/deep/new/er/f", "owned")],
+  ["edit", ({ runEdit }) => runEdit("sub/deep/f", "may read", "may not read")],
+];
+
+/** Uses a tool while an attacker acts. Nothing outside may be seen or changed, and the tool must come to an end. */
+function useAttacked(tools: Tools, work: (tools: Tools) => string, what: string, attack: (step: number) => void) {
+  for (const each of ["sub", "sub.moved"]) rmSync(each, { recursive: true, force: true });
+  mkdirSync("sub/deep", { recursive: true });
+  writeFileSync("sub/deep/f", "what everybody may read", { mode: 0o600 });
+  const steps = attacked(() => {
+    let outcome = "";
+    try {
+      outcome = work(tools);
+    } catch (error) {
+      outcome = String(error);
+    }
+    assert.ok(!outcome.includes(SECRET), `${what}: ${outcome}`);
+  }, attack);
+  assertUntouched(what);
+  assert.equal(process.cwd(), folder, what);
+  return steps;
+}
+
+const notAttacked = (tools: Tools, work: (tools: Tools) => string) => useAttacked(tools, work, "no attack", () => {});
+
+for (const [name, tools] of WITH_FILES) {
+  const swaps = tools === s06 ? SWAPS : SWAPS.filter((_, i) => i % 3 === 0); // the code is the same, byte for byte
+  for (const [verb, work] of USES) {
+    test(`${name}: to ${verb} is safe whenever a file or folder on the way is swapped for a link to outside`, () => {
+      const steps = notAttacked(tools, work);
+      assert.ok(steps > 10, `only ${steps} system calls were seen`);
+      for (const [path, target] of swaps) {
+        for (let k = 0; k < steps; k++) {
+          useAttacked(tools, work, `${path} -> ${target} before step ${k}`, (step) => {
+            if (step === k) swap(path, target);
+          });
+        }
+      }
+    });
+  }
+}
+
+for (const [verb, work] of USES) {
+  test(`to ${verb} is safe when a link is there only for some system calls`, () => {
+    const steps = notAttacked(s06, work);
+    for (const [path, target] of SWAPS.slice(0, 4)) {
+      for (let from = 0; from < steps; from++) {
+        for (const to of [from + 1, from + 2, from + 4]) {
+          useAttacked(s06, work, `${path} -> ${target} from step ${from} to ${to}`, (step) => {
+            if (step === from) swap(path, target);
+            if (step === to) swapBack(path);
+          });
+        }
+      }
+    }
+  });
+
+  test(`to ${verb} does not wait for a pipe that appears in the place of the file`, () => {
+    for (let k = 0, steps = notAttacked(s06, work); k < steps; k++) {
+      assert.equal(spawnSync("mkfifo", ["pipe"]).status, 0);
+      useAttacked(s06, work, `a pipe before step ${k}`, (step) => {
+        if (step === k) renameSync(join(folder, "pipe"), join(folder, "sub/deep/f"));
+      });
+    }
+  });
+}
+
+for (const [verb, work] of USES.filter(([verb]) => verb === "write" || verb === "edit")) {
+  test(`to ${verb} leaves alone what a link in the place of its temporary file leads to`, () => {
+    for (let k = 0, steps = notAttacked(s06, work); k < steps; k++) {
+      useAttacked(s06, work, `a link for the temporary file before step ${k}`, (step) => {
+        const temporary = readdirSync(folder, { recursive: true, encoding: "utf8" }).find((each) =>
+          each.endsWith(".tmp"),
+        );
+        if (step === k && temporary) swap(temporary, join(outside, "f"));
+      });
+    }
+  });
+}
