@@ -5,7 +5,7 @@
  */
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
-import { join, relative } from "node:path";
+import { join, relative, resolve } from "node:path";
 
 type Watcher = {
   /** Before each call that changes the workspace, and within one that writes: when the file is there, when half is. */
@@ -14,12 +14,16 @@ type Watcher = {
   room?: () => number;
 };
 let watcher: Watcher | undefined;
+let workspace = process.cwd();
+/** The paths of the files that are open, by their numbers. */
+const open = new Map<number, string>();
 
 const CALLS = [
   "appendFileSync",
   "chmodSync",
   "copyFileSync",
   "cpSync",
+  "fchmodSync",
   "linkSync",
   "mkdirSync",
   "openSync",
@@ -44,7 +48,7 @@ function write(original: (typeof fs)[(typeof CALLS)[number]], args: unknown[], n
   let written = 0;
   for (const [i, part] of parts.entries()) {
     if (i > 0) now.stage?.(`${what}, half`);
-    appendFileSync(String(file), part.subarray(0, Math.max(0, room - written)));
+    appendFileSync(typeof file === "number" ? file : String(file), part.subarray(0, Math.max(0, room - written)));
     written += part.length;
   }
   if (bytes.length > room) throw Object.assign(new Error("ENOSPC: no space left on device, write"), { code: "ENOSPC" });
@@ -54,16 +58,19 @@ function write(original: (typeof fs)[(typeof CALLS)[number]], args: unknown[], n
 const watched = (name: (typeof CALLS)[number]) =>
   function (this: unknown, ...args: unknown[]): unknown {
     const original = originals[name] ?? fs[name];
-    const [path, target] = args;
+    const [first, target] = args;
     const now = watcher;
-    if (!now || typeof path !== "string" || relative(process.cwd(), path).startsWith(".."))
-      return Reflect.apply(original, this, args);
+    const path = relative(workspace, resolve(typeof first === "number" ? (open.get(first) ?? "/") : String(first)));
+    if (!now || path.startsWith("..")) return Reflect.apply(original, this, args);
     watcher = undefined; // one of these functions may call another
     try {
-      const what = [name, relative(process.cwd(), path), name === "renameSync" ? target : ""].join(" ").trim();
+      const what = [name, path, name === "renameSync" ? target : ""].join(" ").trim();
       now.stage?.(what);
       const isWrite = name === "writeFileSync" || name === "appendFileSync";
-      return isWrite ? write(original, args, now, what) : Reflect.apply(original, this, args);
+      if (isWrite) return write(original, args, now, what);
+      const result = Reflect.apply(original, this, args);
+      if (name === "openSync") open.set(result, resolve(String(first)));
+      return result;
     } finally {
       watcher = now;
     }
@@ -73,6 +80,7 @@ syncBuiltinESMExports();
 
 /** What something returns, with the disk watched meanwhile. */
 export async function watching<T>(by: Watcher, work: () => T | Promise<T>): Promise<T> {
+  workspace = process.cwd();
   watcher = by;
   try {
     return await work();
