@@ -876,6 +876,8 @@ test("a reply that fills the window stops with model_context_window_exceeded", a
   const message = await client.messages.create(BASE);
   assert.equal(message.stop_reason, "model_context_window_exceeded");
   assert.equal(message.usage.output_tokens, 100);
+  play(say("x".repeat(3000)));
+  assert.equal((await client.messages.create({ ...BASE, max_tokens: 100 })).stop_reason, "max_tokens");
 });
 
 // Replies.
@@ -1206,6 +1208,17 @@ test("output longer than max_tokens is cut, and a call then arrives incomplete",
   const end = events.find((event) => event.type === "message_delta");
   assert.equal(end?.delta.stop_reason, "max_tokens");
   assert.equal(end?.usage.output_tokens, 100);
+});
+
+test("a reply of just max_tokens is whole, and one character more is cut", async () => {
+  const reply = (length: number): Reply => ({
+    content: [{ type: "redacted_thinking" }, ...say("x".repeat(length)).content],
+  });
+  play(reply(300), reply(301));
+  for (const reason of ["end_turn", "max_tokens"]) {
+    const message = await client.messages.create({ ...BASE, max_tokens: 100 });
+    assert.deepEqual([message.stop_reason, textOf(message).length], [reason, 300]);
+  }
 });
 
 test("a cut never splits a character", async () => {
@@ -1553,12 +1566,17 @@ test("the top-level breakpoint writes the whole prompt, and the next request rea
   assert.deepEqual(again, { input: 0, read: lastEntry().promptTokens, created: 0 });
 });
 
-test("a prefix below 512 tokens is not cached", async () => {
+test("a prefix of 512 tokens is cached, one of 511 is not", async () => {
   silence();
-  const messages = [{ role: "user", content: "s".repeat(1400) }];
-  for (let i = 0; i < 2; i++) {
-    const { read, created } = await answerTo({ messages, cache_control: EPHEMERAL });
-    assert.deepEqual({ read, created }, { read: 0, created: 0 });
+  const frame = (await answerTo({ messages: [{ role: "user", content: "s".repeat(300) }] })).input - 100;
+  for (const [size, written] of [
+    [511, 0],
+    [512, 512],
+  ] as const) {
+    const messages = [{ role: "user", content: "s".repeat(3 * (size - frame)) }];
+    const { created } = await answerTo({ messages, cache_control: EPHEMERAL });
+    assert.deepEqual([lastEntry().promptTokens, created], [size, written]);
+    assert.equal((await answerTo({ messages, cache_control: EPHEMERAL })).read, written);
   }
 });
 
