@@ -11,8 +11,8 @@ import { type Node, type TraversalAncestors, traverse } from "@babel/types";
 
 /** `text` in the place of what stands from `start` to `end`. */
 export type Change = { start: number; end: number; text: string };
-/** A stretch of code that is run when its first character is reached, and how to note that it was. */
-export type Stretch = { start: number; end: number; open: (note: string) => string; close: string };
+/** A stretch of code that runs from its beginning if at all, and the changes that make it call something first. */
+export type Stretch = { start: number; end: number; calling: (call: string) => Change[] };
 
 /** Operators, and names of methods, with what takes their place; "" takes the call away, so that `list.sort()` is `list`. */
 const OPERATORS: Record<string, string[]> = {
@@ -204,20 +204,24 @@ export function apply(source: string, changes: Change[]): string {
     .reduce((text, { start, end, text: by }) => text.slice(0, start) + by + text.slice(end), source);
 }
 
-/** The stretches of a program: its blocks, bodies of functions and branches without one. Inner ones come after outer ones. */
+/** The stretches of a program: blocks, and what stands for one after `if` or `=>`. Inner ones come after outer ones. */
 export function stretchesOf(source: string): Stretch[] {
   const stretches: Stretch[] = [];
+  const insert = (at: number, text: string) => ({ start: at, end: at, text });
   traverse(parse(source, { sourceType: "module", plugins: ["typescript"] }), (node, ancestors) => {
-    const above = ancestors.at(-1);
-    const start = node.start ?? 0;
-    const end = node.end ?? 0;
+    const { start, end } = node;
+    const { node: above, key } = ancestors.at(-1) ?? {};
+    if (typeof start !== "number" || typeof end !== "number" || !above) return;
     const isBranch =
-      /^(If|For|ForOf|ForIn|While|DoWhile)Statement$/.test(above?.node.type ?? "") &&
-      /^(consequent|alternate|body)$/.test(above?.key ?? "");
-    if (node.type === "BlockStatement") stretches.push({ start, end, open: (note) => `{${note};`, close: "" });
-    else if (isBranch) stretches.push({ start, end, open: (note) => `{${note};`, close: "}" });
-    else if (above?.node.type === "ArrowFunctionExpression" && above.key === "body")
-      stretches.push({ start, end, open: (note) => `(${note},`, close: ")" });
+      /^(If|For|ForOf|ForIn|While|DoWhile)Statement$/.test(above.type) &&
+      /^(consequent|alternate|body)$/.test(`${key}`);
+    if (node.type === "BlockStatement") {
+      stretches.push({ start, end, calling: (call) => [insert(start + 1, `${call};`)] });
+    } else if (isBranch) {
+      stretches.push({ start, end, calling: (call) => [insert(start, `{${call};`), insert(end, "}")] });
+    } else if (above.type === "ArrowFunctionExpression" && key === "body") {
+      stretches.push({ start, end, calling: (call) => [insert(start, `(${call},`), insert(end, ")")] });
+    }
   });
   return stretches;
 }
