@@ -126,6 +126,7 @@ await preparePackages();
 const copies = Array.from({ length: Number(options.workers) }, makeCopy);
 const complaints: string[] = [];
 const table: Record<string, Record<string, number>> = {};
+let isKnown = false;
 
 for (const lesson of LESSONS.filter((each) => positionals.length === 0 || positionals.includes(each.slice(0, 3)))) {
   const began = Date.now();
@@ -140,6 +141,7 @@ for (const lesson of LESSONS.filter((each) => positionals.length === 0 || positi
   const survived = ({ id }: Mutant) => ["survived", "not reached"].includes(results.get(id)?.end ?? "");
 
   const mutants = mutantsOf(lesson);
+  isKnown ||= mutants.some(({ id }) => id === options.only);
   const waiting = mutants.filter((mutant, i) => {
     if (options.only) return mutant.id === options.only;
     if (options.survivors) return survived(mutant);
@@ -199,6 +201,7 @@ for (const lesson of LESSONS.filter((each) => positionals.length === 0 || positi
     table[`${lesson.slice(0, 3)}, new regions`] = count(judged.filter(({ inNewRegion }) => inNewRegion));
 }
 
+if (options.only && !isKnown) complaints.push(`there is no mutant ${options.only}`);
 console.log(["", ...complaints].join("\n"));
 console.table(table);
 process.exitCode = complaints.length > 0 ? 1 : 0;
