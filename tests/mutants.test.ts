@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { apply, changesOf } from "./mutants/operators.ts";
 
 const home = realpathSync(mkdtempSync(join(tmpdir(), "mutants-of-")));
 after(() => rmSync(home, { recursive: true }));
@@ -78,6 +79,59 @@ const name = (...keys: string[]) =>
     "  mutants:",
     ...keys.map((key) => `    - ${JSON.stringify(key)}`),
   );
+
+test("a program is changed in each of its parts, and in no type", () => {
+  const cases: [string, ...string[]][] = [
+    ["type T = 1; let a: 'b' = c as 5;"],
+    ["while (a < 1) ;", "while (false) ;", "while (true) ;", "while (a <= 1) ;", "while (a < 2) ;"],
+    ["if (a) b();", "if (true) b();", "if (false) b();"],
+    [
+      "if (a) b(); else c();",
+      "if (true) b(); else c();",
+      "if (false) b(); else c();",
+      "if (a) ; else c();",
+      "if (a) b(); else ;",
+    ],
+    ["v = a && b;", "", "v = (a || b);", "v = (a);", "v = (b);"],
+    ["v = a ?? b;", "", "v = (a);", "v = (b);"],
+    ["a += b - !c;", "", "a -= b - !c;", "a += b + !c;", "a += b - c;"],
+    ["v = 'a' + b;", "", 'v = "" + b;'],
+    ["v = [`a`];", "", "v = [];", 'v = [""];'],
+    ["v = { a: '' };", "", "v = {};", 'v = { a: "mutant" };'],
+    ["v = a?.b?.[c]?.();", "", "v = a.b?.[c]?.();", "v = a?.b[c]?.();", "v = a?.b?.[c]();"],
+    ["v = a.sort().some(b);", "", "v = a.some(b);", "v = a.sort().every(b);"],
+    ["v = Math.floor(a);", "", "v = Math.min(a);"],
+    [
+      "v = /^[^a]+?\\s$/g;",
+      "",
+      "v = /[^a]+?\\s$/g;",
+      "v = /^[a]+?\\s$/g;",
+      "v = /^[^a]\\s$/g;",
+      "v = /^[^a]+?\\S$/g;",
+      "v = /^[^a]+?\\s/g;",
+      "v = /^[^a]+?\\s$/;",
+    ],
+    ["v = /^/;", "", "v = /(?:)/;"],
+    ["v = (a) => b;", "", "v = (a) => undefined;"],
+    [
+      "function f() { a(); return b; }",
+      "function f() {}",
+      "function f() { ; return b; }",
+      "function f() { a(); return; }",
+    ],
+    [
+      "function f() { if (a) { return b; } }",
+      "function f() {}",
+      "function f() { if (true) { return b; } }",
+      "function f() { if (false) { return b; } }",
+      "function f() { if (a) { return; } }",
+    ],
+  ];
+  for (const [program, ...expected] of cases) {
+    const changed = changesOf(program).map((change) => apply(program, [change]).replace(/^;$/, ""));
+    assert.deepEqual(changed.toSorted(), expected.toSorted(), program);
+  }
+});
 
 test("the mutation run finds the changes that no test notices, in the lines that a lesson adds, and exits with 1", async () => {
   const { code, output } = await run();

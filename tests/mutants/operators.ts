@@ -48,10 +48,9 @@ const METHODS: Record<string, string> = {
   findIndex: "findLastIndex",
   findLastIndex: "findIndex",
 };
-for (const name of "slice filter sort reverse trim trimEnd trimStart replace replaceAll flat min max refine optional unref".split(
-  " ",
-))
-  METHODS[name] = "";
+const REMOVED =
+  "flat slice sort filter trim trimEnd trimStart replace replaceAll reverse min max refine optional unref";
+for (const name of REMOVED.split(" ")) METHODS[name] = "";
 
 /** The pieces of a regular expression that change, outside a class and in one. */
 const REGEX_PIECE = /\\.|\[\^?|\]|\(\?(?:<?[=!]|:|<\w+>)|[*+?]\??|\{\d+(?:,\d*)?\}\??|[$^]|./gsu;
@@ -60,17 +59,19 @@ function regexChanges(pattern: string, flags: string): string[] {
   const changed: string[] = [...flags].map((flag) => `/${pattern}/${flags.replace(flag, "")}`);
   let inClass = false;
   for (const { 0: piece, index } of pattern.matchAll(REGEX_PIECE)) {
-    const with_ = (text: string) =>
-      changed.push(`/${pattern.slice(0, index)}${text}${pattern.slice(index + piece.length)}/${flags}`);
+    const put = (text: string) => {
+      const other = pattern.slice(0, index) + text + pattern.slice(index + piece.length);
+      changed.push(`/${other || "(?:)"}/${flags}`);
+    };
     if (/^\\[dDsSwWbB]$/.test(piece)) {
       const letter = piece.charAt(1);
-      with_(`\\${letter === letter.toLowerCase() ? letter.toUpperCase() : letter.toLowerCase()}`);
+      put(`\\${letter === letter.toLowerCase() ? letter.toUpperCase() : letter.toLowerCase()}`);
     } else if (inClass) inClass = piece !== "]";
     else if (piece.startsWith("[")) {
       inClass = true;
-      with_(piece === "[" ? "[^" : "[");
-    } else if (/^\(\?<?[=!]$/.test(piece)) with_(piece.slice(0, -1) + (piece.endsWith("=") ? "!" : "="));
-    else if (/^([*+?{].*|[$^])$/.test(piece)) with_("");
+      put(piece === "[" ? "[^" : "[");
+    } else if (/^\(\?<?[=!]$/.test(piece)) put(piece.slice(0, -1) + (piece.endsWith("=") ? "!" : "="));
+    else if (/^([*+?{].*|[$^])$/.test(piece)) put("");
   }
   return changed.filter((text) => {
     try {
@@ -81,10 +82,12 @@ function regexChanges(pattern: string, flags: string): string[] {
   });
 }
 
-function isOnlyStatement(ancestors: TraversalAncestors): boolean {
-  const above = ancestors.at(-1);
-  if (above?.node.type === "IfStatement") return !above.node.alternate; // its condition is made false, too
-  return above?.node.type === "BlockStatement" && above.node.body.length === 1;
+/** An `if` without `else`: to empty what it runs is to make its condition false. */
+const isBranch = (above?: Node) => above?.type === "IfStatement" && !above.alternate;
+/** Whether another change takes away the statement that has these ancestors. */
+function isTakenAway(ancestors: TraversalAncestors): boolean {
+  const above = ancestors.at(-1)?.node;
+  return isBranch(above) || (above?.type === "BlockStatement" && above.body.length === 1);
 }
 
 const isComparison = (node: Node) => node.type === "BinaryExpression" && /^([<>]=?|[!=]==)$/.test(node.operator);
@@ -167,25 +170,24 @@ export function changesOf(source: string): Change[] {
         if (node.type === "OptionalCallExpression" && node.optional) add(token(callee, "?."), "");
         if (callee.type !== "MemberExpression" && callee.type !== "OptionalMemberExpression") return;
         if (callee.property.type !== "Identifier") return;
+        // Of one number, the smallest is the number: this takes Math.floor away, too.
         if (code(callee.object) === "Math") return add(callee.property, callee.property.name === "min" ? "max" : "min");
         const other = METHODS[callee.property.name];
         return other === "" ? add(node, code(callee.object)) : other ? add(callee.property, other) : undefined;
       }
-      case "BlockStatement": {
-        const isBranch = above?.node.type === "IfStatement" && !above.node.alternate;
-        return node.body.length > 0 && !isBranch ? add(node, "{}") : undefined;
-      }
+      case "BlockStatement":
+        return node.body.length > 0 && !isBranch(above?.node) ? add(node, "{}") : undefined;
       case "ArrowFunctionExpression":
         return node.body.type === "BlockStatement" || isComparison(node.body) ? undefined : add(node.body, "undefined");
-      case "ReturnStatement":
-        return node.argument && (above?.node.type === "IfStatement" || !isOnlyStatement(ancestors))
-          ? add(node, "return;")
-          : undefined;
+      case "ReturnStatement": {
+        const inBranch = isBranch(above?.node) || isBranch(ancestors.at(-2)?.node);
+        return node.argument && (inBranch || !isTakenAway(ancestors)) ? add(node, "return;") : undefined;
+      }
       case "ExpressionStatement":
       case "ThrowStatement":
       case "BreakStatement":
       case "ContinueStatement":
-        return isOnlyStatement(ancestors) ? undefined : add(node, ";");
+        return isTakenAway(ancestors) ? undefined : add(node, ";");
     }
   });
 
@@ -212,12 +214,12 @@ export function stretchesOf(source: string): Stretch[] {
     const { start, end } = node;
     const { node: above, key } = ancestors.at(-1) ?? {};
     if (typeof start !== "number" || typeof end !== "number" || !above) return;
-    const isBranch =
+    const standsAlone =
       /^(If|For|ForOf|ForIn|While|DoWhile)Statement$/.test(above.type) &&
       /^(consequent|alternate|body)$/.test(`${key}`);
     if (node.type === "BlockStatement") {
       stretches.push({ start, end, calling: (call) => [insert(start + 1, `${call};`)] });
-    } else if (isBranch) {
+    } else if (standsAlone) {
       stretches.push({ start, end, calling: (call) => [insert(start, `{${call};`), insert(end, "}")] });
     } else if (above.type === "ArrowFunctionExpression" && key === "body") {
       stretches.push({ start, end, calling: (call) => [insert(start, `(${call},`), insert(end, ")")] });
