@@ -1717,6 +1717,19 @@ test("a slow stream arrives whole, and can be left early without harm", async ()
   assert.equal((await client.messages.create(BASE)).stop_reason, "end_turn");
 });
 
+test("a slow plain answer keeps its own client waiting, and no other", async () => {
+  play(say("late"), say("at once"));
+  server.fail({ kind: "slow", delay: 600_000 });
+  const leaving = new AbortController();
+  const before = server.journal.length;
+  const late = client.messages.create(BASE, { signal: leaving.signal });
+  const left = assert.rejects(late, Anthropic.APIUserAbortError);
+  while (server.journal.length === before) await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.equal(textOf(await client.messages.create(BASE)), "at once");
+  leaving.abort();
+  await left;
+});
+
 test("max_tokens on order cuts the last block: the JSON of the last call is incomplete, the first is whole", async () => {
   play(call("ls -la", "rm -rf build"));
   server.fail({ kind: "max_tokens" });
