@@ -419,10 +419,11 @@ holds("whatever was in the history is on disk as it was", ({ moments, lost }) =>
   const onDisk = new Set(lines.map(json));
   const essences = new Set(lines.map(essence));
   const seen = new Set<string>();
-  for (const { entries, history } of moments) {
+  for (const { step, entries, history } of moments) {
     const prompts = entries.map(({ request }) => request);
     const sent = prompts.flatMap((prompt) => (isSummary(prompt) ? prompt.messages.slice(0, -1) : prompt.messages));
-    for (const message of [...sent, ...history]) {
+    // What a resumed history holds comes from the disk; the results that it adds get there with the next message.
+    for (const message of step.kind === "resume" ? [] : [...sent, ...history]) {
       // Results are whole when they are first sent; a reply may lose its thinking before it is ever sent.
       const isFirst = message.role === "user" && !seen.has(essence(message));
       seen.add(essence(message));
