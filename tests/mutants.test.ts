@@ -80,6 +80,8 @@ const name = (...keys: string[]) =>
     ...keys.map((key) => `    - ${JSON.stringify(key)}`),
   );
 
+const first = run();
+
 test("a program is changed in each of its parts, and in no type", () => {
   const cases: [string, ...string[]][] = [
     ["type T = 1; let a: 'b' = c as 5;"],
@@ -134,7 +136,7 @@ test("a program is changed in each of its parts, and in no type", () => {
 });
 
 test("the mutation run finds the changes that no test notices, in the lines that a lesson adds, and exits with 1", async () => {
-  const { code, output } = await run();
+  const { code, output } = await first;
   assert.equal(code, 1, output);
   const survivors = output.split("\n").flatMap((line) => (line.startsWith("  - ") ? [JSON.parse(line.slice(4))] : []));
   assert.deepEqual(survivors, [GAP, CONDITION, MESSAGE]);
@@ -146,6 +148,7 @@ test("the mutation run finds the changes that no test notices, in the lines that
 });
 
 test("it goes on where it was, and is content when each survivor is named with a reason", async () => {
+  await first;
   name(GAP, CONDITION, MESSAGE);
   const { code, output } = await run("--continue");
   assert.equal(code, 0, output);
@@ -153,6 +156,7 @@ test("it goes on where it was, and is content when each survivor is named with a
 });
 
 test("it is not content with a named survivor that is none, or of which there is no mutant", async () => {
+  await first;
   name(GAP, CONDITION, MESSAGE, KILLED, "s01 room: nothing → nothing");
   const { code, output } = await run("--continue");
   assert.equal(code, 1);
@@ -161,6 +165,7 @@ test("it is not content with a named survivor that is none, or of which there is
 });
 
 test("it runs the survivors again, and the tests that were added since kill them", async () => {
+  await first;
   write(
     "tests/s01_room.test.ts",
     ...SUITE("s01_room", 'test("just enough", () => assert.equal(lesson.isFull(1, 1), true));'),
