@@ -23,6 +23,7 @@ import { randomUUID } from "node:crypto";
 import {
   accessSync,
   appendFileSync,
+  chmodSync,
   closeSync,
   constants,
   existsSync,
@@ -580,8 +581,9 @@ type Session = {
   tools: Anthropic.Tool[];
   /** 4 is the rule of thumb; every reply corrects it. */
   charsPerToken: number;
-  /** Its file, the lines that are still to be written to it, and the messages that are in one or the other. */
+  /** Its file, the folder made for it, the lines that are still to be written, and the messages that are in one or the other. */
   transcript: string;
+  folder: string;
   unwritten: string[];
   recorded: WeakSet<Anthropic.MessageParam>;
   /** Files that calls have touched, the last one last, with the lines that were read. */
@@ -599,7 +601,7 @@ function newSession(folder: string): Session {
   while (existsSync(file())) now++;
   const recorded = new WeakSet<Anthropic.MessageParam>();
   const known = { charsPerToken: 4, unwritten: [], recorded, files: new Map(), requests: "", failures: 0 };
-  return { system: SYSTEM, tools: TOOLS, transcript: file(), ...known };
+  return { system: SYSTEM, tools: TOOLS, transcript: file(), folder, ...known };
 }
 
 function sessionOf(messages: Anthropic.MessageParam[]): Session {
@@ -632,6 +634,27 @@ function calibrate(messages: Anthropic.MessageParam[], usage: Anthropic.Usage): 
 // #region transcript
 let complained = false;
 
+/** Makes a folder of the record, readable by its owner alone. @throws if it is a link, which a repository may bring along */
+function makePrivate(folder: string): void {
+  for (const each of [TRANSCRIPT_DIR, folder]) {
+    if (lstatSync(each, { throwIfNoEntry: false })?.isSymbolicLink()) {
+      throw new Error(`${relative(WORKDIR, each)} is a link, not a folder; remove it`);
+    }
+    mkdirSync(each, { recursive: true, mode: 0o700 });
+    chmodSync(each, 0o700);
+  }
+}
+
+/** The record can be read and searched, but the file tools do not change it. */
+for (const [name, run] of Object.entries(TOOL_HANDLERS).filter(([name]) => /^(write|edit)_file$/.test(name))) {
+  TOOL_HANDLERS[name] = async (input, options) => {
+    const { path } = Object(input);
+    const way = relative(TRANSCRIPT_DIR.toLowerCase(), safePath(String(path)).toLowerCase()); // some disks ignore case
+    if (way.split(sep)[0] !== "..") throw new Error(`${name}: ${path} belongs to the record, which stays as it is`);
+    return run(input, options);
+  };
+}
+
 /** Appends to the transcript every message that is not in it yet; called whenever the history has grown. */
 function record(messages: Anthropic.MessageParam[]): void {
   const session = sessionOf(messages);
@@ -642,9 +665,9 @@ function record(messages: Anthropic.MessageParam[]): void {
     takeNote(session, message, messages[i - 1]);
   }
   try {
-    mkdirSync(dirname(session.transcript), { recursive: true, mode: 0o700 });
+    makePrivate(session.folder);
     const ignore = join(TRANSCRIPT_DIR, ".gitignore");
-    if (!statSync(ignore, { throwIfNoEntry: false })?.size) writeFileSync(ignore, "*\n", { mode: 0o600 });
+    if (!lstatSync(ignore, { throwIfNoEntry: false })?.size) writeFileSync(ignore, "*\n", { mode: 0o600 });
     while (session.unwritten[0]) {
       appendLine(session.transcript, session.unwritten[0]);
       session.unwritten.shift();
@@ -722,8 +745,8 @@ function saveOutput(id: string, text: string, preview = PREVIEW): string {
   const half = preview / 2; // the exit code of a command stands at the end
   const shown = `[the first and the last ${half} of ${text.length} characters:]\n${text.slice(0, half)}\n[...]\n${text.slice(text.length - half)}`;
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    writeFileSync(file, text, { mode: 0o600 });
+    makePrivate(folder);
+    writeFileSync(file, text, { mode: 0o600, flag: "wx" });
     return `Output too large. Saved to: ${relative(WORKDIR, file)}\n${shown}`;
   } catch (error) {
     if (existsSync(file)) rmSync(file); // a part of it would only take the room of the transcript
@@ -1079,7 +1102,9 @@ const Entry = z.union([z.object({ type: z.literal("compaction"), messages: z.arr
 /** The transcript that was begun last. @throws if there is none */
 function newestTranscript(): string {
   const started = (name: string) => Number(/^transcript_(\d+)_\d+\.jsonl$/.exec(name)?.[1] ?? 0);
-  const names = existsSync(TRANSCRIPT_DIR) ? readdirSync(TRANSCRIPT_DIR).filter(started) : [];
+  makePrivate(TRANSCRIPT_DIR);
+  const files = readdirSync(TRANSCRIPT_DIR, { withFileTypes: true }).filter((entry) => entry.isFile());
+  const names = files.map((file) => file.name).filter(started);
   const isBegun = (name: string) => readFileSync(join(TRANSCRIPT_DIR, name)).includes("\n");
   const newest = names.sort((a, b) => started(a) - started(b)).findLast(isBegun);
   if (!newest) throw new Error(`--resume: there is no transcript in ${TRANSCRIPT_DIR}; start without it`);
@@ -1113,6 +1138,7 @@ export function resume(file: string): Anthropic.MessageParam[] {
   if (lines.length === 0) throw new Error(`${file} holds no messages; start without it`);
   if (isWhole) appendFileSync(file, "\n");
   else if (last !== "") truncateSync(file, size); // a kill tore the last line
+  chmodSync(file, 0o600);
 
   stripThinking(messages); // it belongs to another run
   for (const message of messages) session.recorded.add(message);

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import fs, {
+  chmodSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -11,6 +12,7 @@ import fs, {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   unlinkSync,
   writeFileSync,
@@ -20,7 +22,7 @@ import { basename, dirname, join, relative } from "node:path";
 import { after, afterEach, beforeEach, mock, test } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
 import { type Reply, type ReplyBlock, scripted } from "../offline/server.ts";
-import { folder, server } from "./harness.ts";
+import { folder, server, start } from "./harness.ts";
 
 for (const name of Object.keys(process.env)) if (/^COMPACT_|^CONTEXT_WINDOW$/.test(name)) delete process.env[name];
 const s01 = await import("../agents/s01_agent_loop.ts");
@@ -127,7 +129,6 @@ function waysOut(): string[] {
     ["loop-1", "loop-2"],
     ["loop/loop", "loop"],
     ["../..", "sub/up"],
-    ["/dev", "devices"],
   ];
   for (const [target, link] of links) symlinkSync(target, link);
   const sibling = basename(outside);
@@ -146,13 +147,16 @@ function waysOut(): string[] {
     `${folder}/../${sibling}/f`,
     `${folder}-evil/f`,
     `..//${sibling}/./f`,
-    ...["/", "..", "../..", "../", "/etc/passwd", "/proc/self/environ", "devices/null", "devices/zero"],
-    ...["/dev/null", "/dev/zero", "/dev/stdin", "/dev/tty", "/dev/fd/0"],
-    `${"../".repeat(50)}etc/passwd`,
     ...["a\0b", `${outside}/f\0`, `../${sibling}/f\0.txt`],
     ...["x".repeat(300), `${"x/".repeat(3000)}f`],
   ];
 }
+
+/** Only ever read, so that a lesson that fails here does no harm to the machine. */
+const READ_ONLY = [
+  ...["/", "..", "../..", "../", "/etc/passwd", "/etc/../etc/passwd", "/proc/self/environ", "/dev/null", "/dev/tty"],
+  `${"../".repeat(50)}etc/passwd`,
+];
 
 for (const [name, { agentLoop }] of WITH_FILES) {
   test(`${name}: no path leads a file tool out of the workspace`, async () => {
@@ -162,10 +166,11 @@ for (const [name, { agentLoop }] of WITH_FILES) {
       use("write_file", { path, content: "owned" }),
       use("edit_file", { path, old_text: SECRET, new_text: "owned" }),
     ]);
+    for (const path of READ_ONLY) calls.push(use("read_file", { path }));
     const { results } = await turn(agentLoop, [user("go")], call(...calls), say("done"));
-    assert.equal(results.length, 3 * paths.length);
+    assert.equal(results.length, 3 * paths.length + READ_ONLY.length);
     for (const [i, { text, failed }] of results.entries()) {
-      assert.equal(failed, true, `${paths[Math.floor(i / 3)]}: ${text}`);
+      assert.equal(failed, true, `${JSON.stringify(calls[i])}: ${text}`);
       assert.ok(!text.includes(SECRET));
     }
     assertUntouched();
@@ -262,10 +267,9 @@ test("a workspace that is reached through a link is the one behind it, and / hol
     root.runEdit(join(folder, "new/f"), name, "edited");
     assert.equal(root.runRead(join(folder, "new/f").slice(1)), "edited");
     assert.equal(root.runRead(`../..${folder}/new/f`), "edited"); // above / is /
-    for (const device of ["/dev/zero", "/dev/tty", "dev/null"]) {
-      assert.throws(() => root.runRead(device), /no regular file|ENXIO/, device);
-      assert.throws(() => root.runWrite(device, "x"), /device/, device);
-    }
+    // Nothing of the system's is written here: a lesson that fails must do no harm to the machine.
+    for (const device of ["/dev/null", "/dev/tty"])
+      assert.throws(() => root.runRead(device), /no regular file/, device);
     process.chdir(folder);
   }
   assertUntouched();
@@ -422,3 +426,145 @@ for (const [verb, work] of USES.filter(([verb]) => verb === "write" || verb === 
     }
   });
 }
+
+// The record of s06 is to be read, not to be written over, and it stays in the workspace.
+
+const RECORD = s06.TRANSCRIPT_DIR;
+const rightsOf = (path: string) => (statSync(path).mode & 0o777).toString(8);
+
+test("the file tools read the record but do not change it, however it is spelled", async () => {
+  mkdirSync(join(RECORD, "outputs"), { recursive: true });
+  mkdirSync("a");
+  writeFileSync(join(RECORD, "outputs/o.txt"), "go");
+  symlinkSync("../.transcripts", "a/way");
+  symlinkSync("a/way", "way");
+  symlinkSync(".transcripts/outputs/o.txt", "file-way");
+  const ways = [".transcripts", "./.transcripts", ".//.transcripts/.", "a/../.transcripts", "a/way", "way", RECORD];
+  const saved = ["file-way", "file-way/", ...ways.map((way) => `${way}/outputs/o.txt`)];
+  const fresh = ways.flatMap((way) =>
+    ["new", "..new", "new/er", ".gitignore", "outputs/new"].map((f) => `${way}/${f}`),
+  );
+  const others = [".transcripts", ".Transcripts/new", "way/", `../${basename(folder)}/.transcripts/new`];
+  const calls = [
+    ...saved.map((path) => use("read_file", { path })),
+    ...saved.map((path) => use("edit_file", { path, old_text: "go", new_text: "owned" })),
+    ...[...saved, ...fresh, ...others].map((path) => use("write_file", { path, content: "owned" })),
+  ];
+  const { results } = await turn(s06.agentLoop, [user("go on")], call(...calls), say("done"));
+  for (const [i, { text, failed }] of results.entries()) {
+    if (i < saved.length) assert.equal(text, "go");
+    else assert.match(`${failed} ${text}`, /^true .*record/, JSON.stringify(calls[i]));
+  }
+  assert.deepEqual(
+    readdirSync(RECORD)
+      .filter((name) => !name.startsWith("transcript_"))
+      .sort(),
+    [".gitignore", "outputs"],
+  );
+  assert.deepEqual(readdirSync(join(RECORD, "outputs")), ["o.txt"]);
+  assert.equal(readFileSync(join(RECORD, "outputs/o.txt"), "utf8"), "go");
+  assert.equal(readFileSync(join(RECORD, ".gitignore"), "utf8"), "*\n");
+});
+
+test("a name that merely begins like the record's is not the record", async () => {
+  const paths = [".transcripts2/f", ".transcript", "a/.transcripts/f", "transcripts/f"];
+  const calls = paths.map((path) => use("write_file", { path, content: "x" }));
+  const { results } = await turn(s06.agentLoop, [user("go")], call(...calls), say("done"));
+  for (const { text, failed } of results) assert.equal(failed, false, text);
+});
+
+const LARGE = "head -c 200000 /dev/zero | tr '\\0' x";
+const TASK = [
+  call(use("bash", { command: LARGE }, "large"), use("task", { prompt: "look" })),
+  say("I looked"), // the child's
+  say("done"),
+];
+
+for (const [link, target, missing] of [
+  [".transcripts", "", [".transcripts"]],
+  [".transcripts", "fresh", [".transcripts"]],
+  [".transcripts/tasks", "", ["tasks"]],
+  [".transcripts/tasks", "fresh", ["tasks"]],
+  [".transcripts/outputs", "", ["outputs"]],
+  [".transcripts/outputs", "fresh", ["outputs"]],
+  [".transcripts/.gitignore", "fresh", [".gitignore"]],
+] satisfies [string, string, string[]][]) {
+  test(`${link} that is a link ${target ? "to nothing yet" : "out of the workspace"} is not written through`, async () => {
+    mkdirSync(dirname(link), { recursive: true });
+    symlinkSync(join(outside, target), link);
+    const complaints = () => screen.match(/\[(transcript|output) not (written|saved): .*\]/g) ?? [];
+    // The complaint about the transcript is made once in a run, so this is a run of its own.
+    const lesson: typeof s06 = await import(`../agents/s06_context_compact.ts?link=${link}${target}`);
+    lesson.approval.always = true;
+    const { outcome, results } = await turn(lesson.agentLoop, [user("go")], ...TASK);
+    assert.equal(outcome, "done");
+    assert.equal(results[1]?.text, "I looked");
+    assertUntouched(screen);
+    assert.ok(lstatSync(link).isSymbolicLink());
+    const about = missing.map((name) => new RegExp(name.replace(".", "\\.")));
+    for (const each of about)
+      assert.ok(
+        complaints().some((line) => each.test(line)),
+        screen,
+      );
+    assert.equal(complaints().filter((line) => line.startsWith("[transcript")).length <= 1, true, screen);
+    assert.equal(complaints().length > 0, true);
+    await turn(lesson.agentLoop, [user("go")], say("done"));
+    assert.equal(complaints().filter((line) => line.startsWith("[transcript")).length <= 1, true, screen);
+  });
+}
+
+test("--resume takes up nothing through a link, and waits for no pipe", async () => {
+  const line = `${JSON.stringify(user("a request of someone else's"))}\n`;
+  writeFileSync(join(outside, "transcript_5_1.jsonl"), `${line}{"torn`);
+  untouched = treeOf(outside);
+  symlinkSync(outside, RECORD);
+  const linked = await start("s06_context_compact", ["--resume"]).ended;
+  assert.equal(linked.code, 1);
+  assert.match(linked.stderr, /\.transcripts is a link/);
+  assertUntouched();
+
+  unlinkSync(RECORD);
+  mkdirSync(RECORD);
+  symlinkSync(join(outside, "transcript_5_1.jsonl"), join(RECORD, "transcript_5_1.jsonl"));
+  symlinkSync("nowhere", join(RECORD, "transcript_6_1.jsonl"));
+  mkdirSync(join(RECORD, "transcript_7_1.jsonl"));
+  assert.equal(spawnSync("mkfifo", [join(RECORD, "transcript_8_1.jsonl")]).status, 0);
+  writeFileSync(join(RECORD, "transcript_4_1.jsonl"), `${JSON.stringify(user("mine"))}\n`);
+  server.model = scripted(say("done"));
+  server.journal.length = 0;
+  const own = await start("s06_context_compact", ["--resume"]).ended;
+  assert.equal(own.code, 0, own.stderr);
+  assert.deepEqual(
+    server.journal.map(({ request }) => request.messages),
+    [[user("mine")]],
+  );
+  assertUntouched();
+});
+
+test("a record that others could read is closed to them when it is taken up", async () => {
+  mkdirSync(join(RECORD, "outputs"), { recursive: true });
+  mkdirSync(join(RECORD, "tasks"));
+  const file = join(RECORD, "transcript_5_1.jsonl");
+  writeFileSync(file, `${JSON.stringify(user("go"))}\n`);
+  const folders = [RECORD, join(RECORD, "outputs"), join(RECORD, "tasks")];
+  for (const each of folders) chmodSync(each, 0o755);
+  chmodSync(file, 0o644);
+  const messages = await quiet(() => s06.resume(file));
+  await turn(s06.agentLoop, messages, ...TASK);
+  assert.deepEqual(folders.map(rightsOf), ["700", "700", "700"]);
+  const files = folders.flatMap((each) => readdirSync(each).map((name) => join(each, name)));
+  const written = files.filter((each) => statSync(each).isFile());
+  assert.equal(written.length, 4, written.join()); // transcript, .gitignore, one output, the child's transcript
+  for (const each of written) assert.equal(rightsOf(each), "600", each);
+});
+
+test("a conversation that is taken up from elsewhere leaves that folder's rights alone and goes on there", async () => {
+  const file = join(outside, "talk.jsonl");
+  writeFileSync(file, `${JSON.stringify(user("go"))}\n`);
+  const rights = rightsOf(outside);
+  const messages = await quiet(() => s06.resume(file));
+  await turn(s06.agentLoop, messages, say("done"));
+  assert.equal(rightsOf(outside), rights);
+  assert.equal(readFileSync(file, "utf8").split("\n").length, 3, screen);
+});
