@@ -465,6 +465,9 @@ const SkillHead = z.object({
 
 /** Splits a SKILL.md into its head, the YAML between two lines of `---`, and its body. */
 function readSkill(file: string): z.output<typeof SkillHead> & { body: string } {
+  const stat = lstatSync(file);
+  if (!stat.isFile()) throw new Error("it is no regular file but a folder, a link, a device or a pipe");
+  if (stat.size > READ_LIMIT) throw new Error(`it has ${stat.size} bytes, more than ${READ_LIMIT}`);
   const match = /^\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)(.*)$/s.exec(readFileSync(file, "utf8"));
   if (!match) throw new Error("no frontmatter: it must begin with YAML between two lines of ---");
   return {

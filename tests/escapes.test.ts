@@ -32,6 +32,7 @@ const s04 = await import("../agents/s04_subagent.ts");
 const s05 = await import("../agents/s05_skill_loading.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
 const LESSONS = Object.entries({ s01, s02, s03, s04, s05, s06 });
+const WITH_SKILLS = Object.entries({ s05, s06 });
 const WITH_FILES = Object.entries({ s02, s03, s04, s05, s06 });
 
 /** A sibling of the workspace whose name merely begins the same. Nothing in it may be read or changed. */
@@ -568,3 +569,59 @@ test("a conversation that is taken up from elsewhere leaves that folder's rights
   assert.equal(rightsOf(outside), rights);
   assert.equal(readFileSync(file, "utf8").split("\n").length, 3, screen);
 });
+
+// Skills.
+
+const skill = (name: string, body: string) => `---\nname: ${name}\ndescription: d\n---\n${body}`;
+
+for (const [name, { SkillLoader }] of WITH_SKILLS) {
+  test(`${name}: no SKILL.md brings in a file of another name, blocks, or fills the memory`, () => {
+    const hidden = join(outside, "private.md");
+    writeFileSync(hidden, skill("hidden", SECRET));
+    untouched = treeOf(outside);
+    for (const each of ["pipe", "folder/SKILL.md", "link", "dangling", "device", "huge", "sound"]) {
+      mkdirSync(join("skills", each), { recursive: true });
+    }
+    assert.equal(spawnSync("mkfifo", ["skills/pipe/SKILL.md"]).status, 0);
+    symlinkSync(hidden, "skills/link/SKILL.md");
+    symlinkSync(join(outside, "fresh"), "skills/dangling/SKILL.md");
+    symlinkSync("/dev/null", "skills/device/SKILL.md");
+    writeFileSync("skills/huge/SKILL.md", skill("huge", "x".repeat(11_000_000)));
+    writeFileSync("skills/sound/SKILL.md", skill("sound", "the body"));
+    const loader = new SkillLoader(join(folder, "skills"));
+    assert.deepEqual([...loader.skills.keys()], ["sound"]);
+    for (const each of ["pipe", "folder", "link", "device", "huge"]) {
+      assert.equal(loader.warnings.filter((line) => line.includes(join("skills", each, "SKILL.md"))).length, 1, each);
+    }
+    assertUntouched();
+  });
+
+  test(`${name}: a skill is read only from a SKILL.md, whatever its name is or becomes`, () => {
+    for (const [i, bad] of ["../x", "a/../b", "..", "a\\nb", "", "/etc/passwd", "x y", "é"].entries()) {
+      mkdirSync(join("skills", `${i}`), { recursive: true });
+      writeFileSync(join("skills", `${i}`, "SKILL.md"), skill(`"${bad}"`, "body"));
+    }
+    mkdirSync("skills/good");
+    writeFileSync("skills/good/SKILL.md", skill("good", "body"));
+    const loader = new SkillLoader(join(folder, "skills"));
+    assert.deepEqual([...loader.skills.keys()], ["good"]);
+    assert.equal(loader.warnings.length, 8);
+    for (const asked of ["../good", "good/../../../f", "./good", "good/", "../../f", "__proto__", "constructor", ""]) {
+      assert.throws(() => loader.content(asked), /there is no skill/, asked);
+    }
+    unlinkSync("skills/good/SKILL.md");
+    symlinkSync(join(outside, "f"), "skills/good/SKILL.md");
+    assert.throws(() => loader.content("good"), /no regular file/);
+    assertUntouched();
+  });
+
+  test(`${name}: skills/ may be a link to a folder of skills`, () => {
+    mkdirSync(join(outside, "shared/one"), { recursive: true });
+    writeFileSync(join(outside, "shared/one/SKILL.md"), skill("one", "the body"));
+    symlinkSync(join(outside, "shared"), "skills");
+    assert.match(new SkillLoader(join(folder, "skills")).content("one"), /the body/);
+    unlinkSync("skills");
+    symlinkSync(join(outside, "nothing"), "skills");
+    assert.deepEqual(new SkillLoader(join(folder, "skills")).warnings, []);
+  });
+}
