@@ -774,7 +774,7 @@ const isCompressed = (message: Anthropic.MessageParam) =>
 function requestIn(message: Anthropic.MessageParam): string | undefined {
   const blocks = blocksOf(message);
   if (message.role !== "user" || blocks.some((block) => block.type === "tool_result")) return undefined;
-  if (!isCompressed(message)) return textOf(message.content);
+  if (!isCompressed(message)) return textOf(message.content) === REMINDER.text ? undefined : textOf(message.content);
   const kept = blocks.map((block) =>
     block.type === "text" ? /^<request>\n(.*)\n<\/request>/s.exec(block.text)?.[1] : undefined,
   );
@@ -785,7 +785,9 @@ function requestIn(message: Anthropic.MessageParam): string | undefined {
 function isUnfinished(messages: Anthropic.MessageParam[]): boolean {
   const last = messages.at(-1);
   if (last?.role !== "user" || !isCompressed(last)) return last?.role === "user";
-  const isAnswered = blocksOf(last).some((block) => block.type === "text" && block.text.endsWith(ANSWERED));
+  const isAnswered = blocksOf(last).some(
+    (block) => block.type === "text" && block.text.startsWith("<request>") && block.text.endsWith(ANSWERED),
+  );
   return requestIn(last) !== undefined && !isAnswered;
 }
 
@@ -832,7 +834,7 @@ export function microCompact(messages: Anthropic.MessageParam[], minSavings = 0)
     const name = names.get(result.tool_use_id) ?? "a tool";
     if (typeof result.content !== "string" || result.content.length <= 100) return [];
     if (PRESERVE_RESULT_TOOLS.includes(name)) return [];
-    const saved = /^(Output too large\. )?Saved to: .+$/m.exec(result.content);
+    const saved = /^Output too large\. Saved to: \.transcripts\/outputs\/[\w-]+\.txt$/m.exec(result.content);
     const line = `[Previous: used ${name}]${saved ? `\n${saved[0]}` : ""}`;
     return line.length < result.content.length ? [{ result, line, chars: chars(result.content) - chars(line) }] : [];
   });
@@ -946,7 +948,10 @@ function restoreFiles(session: Session, tail: Anthropic.MessageParam[], budget: 
       const size = Math.floor(RESTORED.tokens * session.charsPerToken);
       const content = runRead(path, offset, limit);
       const cut = content.length > size ? `${content.slice(0, size)}\n[cut here; read on with read_file]` : content;
-      const block = textBlock(`<file path="${path}"${offset ? ` offset="${offset}"` : ""}>\n${cut}\n</file>`);
+      // What follows an end of its own would look like the person's words.
+      if (`${path}\n${cut}`.includes("</file>")) continue;
+      const name = JSON.stringify(path);
+      const block = textBlock(`<file path=${name}${offset ? ` offset="${offset}"` : ""}>\n${cut}\n</file>`);
       const tokens = chars(block) / session.charsPerToken;
       if (tokens > left) continue;
       left -= tokens;
