@@ -6,6 +6,7 @@ import { spawnSync } from "node:child_process";
 import fs, {
   chmodSync,
   existsSync,
+  linkSync,
   lstatSync,
   mkdirSync,
   readdirSync,
@@ -377,7 +378,7 @@ function useAttacked(tools: Tools, work: (tools: Tools) => string, what: string,
 const notAttacked = (tools: Tools, work: (tools: Tools) => string) => useAttacked(tools, work, "no attack", () => {});
 
 for (const [name, tools] of WITH_FILES) {
-  const swaps = tools === s06 ? SWAPS : SWAPS.filter((_, i) => i % 3 === 0); // the code is the same, byte for byte
+  const swaps = tools === s06 ? SWAPS : SWAPS.slice(0, 1); // the code is the same, byte for byte
   for (const [verb, work] of USES) {
     test(`${name}: to ${verb} is safe whenever a file or folder on the way is swapped for a link to outside`, () => {
       const steps = notAttacked(tools, work);
@@ -396,9 +397,9 @@ for (const [name, tools] of WITH_FILES) {
 for (const [verb, work] of USES) {
   test(`to ${verb} is safe when a link is there only for some system calls`, () => {
     const steps = notAttacked(s06, work);
-    for (const [path, target] of SWAPS.slice(0, 4)) {
+    for (const [path, target] of SWAPS.filter((_, i) => i === 0 || i === 3)) {
       for (let from = 0; from < steps; from++) {
-        for (const to of [from + 1, from + 2, from + 4]) {
+        for (const to of [from + 1, from + 3]) {
           useAttacked(s06, work, `${path} -> ${target} from step ${from} to ${to}`, (step) => {
             if (step === from) swap(path, target);
             if (step === to) swapBack(path);
@@ -409,11 +410,13 @@ for (const [verb, work] of USES) {
   });
 
   test(`to ${verb} does not wait for a pipe that appears in the place of the file`, () => {
+    assert.equal(spawnSync("mkfifo", ["pipe"]).status, 0);
     for (let k = 0, steps = notAttacked(s06, work); k < steps; k++) {
-      assert.equal(spawnSync("mkfifo", ["pipe"]).status, 0);
+      linkSync("pipe", "another");
       useAttacked(s06, work, `a pipe before step ${k}`, (step) => {
-        if (step === k) renameSync(join(folder, "pipe"), join(folder, "sub/deep/f"));
+        if (step === k) renameSync(join(folder, "another"), join(folder, "sub/deep/f"));
       });
+      rmSync("another", { force: true });
     }
   });
 }
@@ -741,16 +744,14 @@ test("nor do the name of a skill's folder, an error of the API, or the name of a
   server.model = scripted();
   server.journal.length = 0;
   server.fail({ kind: "status", status: 400, message: `bad ${HOSTILE}` });
-  const [failed, missing, unknown] = await Promise.all([
+  const [failed, missing] = await Promise.all([
     start("s06_context_compact", ["go"]).ended,
     start("s06_context_compact", ["--transcript", name]).ended,
-    start("s06_context_compact", [`--${name.replaceAll("=", "")}`]).ended,
   ]);
   assert.match(failed.stdout, /API error 400: bad/);
   assert.match(failed.stderr, /skill left out/);
   assert.match(missing.stderr, /does not exist/);
-  assert.match(unknown.stderr, /--/);
-  for (const { code, stdout, stderr } of [failed, missing, unknown]) {
+  for (const { code, stdout, stderr } of [failed, missing]) {
     assert.equal(code, 1);
     assertHarmless(stdout + stderr);
   }
