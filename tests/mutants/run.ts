@@ -9,6 +9,8 @@
  *       --survivors                     those again that survived when they ran last
  *       --continue                      those that have not been run yet
  *
+ * CARRIED=on runs the cases of earlier lessons, too, where a suite takes them over.
+ *
  * A mutant is a lesson with one change (operators.ts) in a line that the same region of the lesson before does not have.
  * The lesson's tests that reach the change are run on it until one fails; that none does within the time it takes is a
  * gap in the tests, unless survivors.yaml names the mutant and the reason. Exits with 1 if an unnamed one survived, or a

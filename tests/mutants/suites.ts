@@ -18,7 +18,7 @@ import { build } from "esbuild";
 import { z } from "zod";
 import { apply, type Change, stretchesOf } from "./operators.ts";
 
-/** Suites beside a lesson's own, tests/sNN_*.test.ts, that run on several lessons. */
+/** Suites beside a lesson's own, tests/sNN_*.test.ts, that run on several lessons. None that compares their texts. */
 const SHARED = ["faults", "crashes", "escapes"];
 
 const ROOT = process.cwd();
@@ -95,8 +95,8 @@ export class Copy {
     const child = spawn(process.execPath, [...reporting, ...patterns, suite], {
       cwd: join(this.#home, "project"),
       env: {
-        ...env,
         CARRIED: "off",
+        ...env,
         TMPDIR: join(this.#home, "tmp"),
         MUTANTS_COPY: this.#home,
         MUTANTS_REPORT: report,
