@@ -300,7 +300,7 @@ async function runCalls(
       result.content = await runTool(call, options);
     } catch (error) {
       result.is_error = true;
-      result.content = error instanceof Error ? error.message : String(error);
+      result.content = (error instanceof Error && error.message) || String(error);
       if (options.signal?.aborted) result.content = "(interrupted by user)";
     }
     printLine(glimpse(result.content, 5), dim);

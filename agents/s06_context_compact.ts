@@ -1321,7 +1321,7 @@ async function runCalls(
       result.content = await runTool(call, options);
     } catch (error) {
       result.is_error = true;
-      result.content = error instanceof Error ? error.message : String(error);
+      result.content = (error instanceof Error && error.message) || String(error);
       if (options.signal?.aborted) result.content = "(interrupted by user)";
     }
     printLine(glimpse(result.content, call.name === "todo" ? 25 : 5), dim); // the plan is shown whole

@@ -618,6 +618,19 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       assert.deepEqual(files, ["a", "b"]);
     });
 
+    test("an error without words is one all the same: the API takes no failed result that is empty", async () => {
+      approval.always = false;
+      approval.ask = async () => {
+        throw new Error("");
+      };
+      const { results, messages } = await turn([call("ls"), say("a pity")]);
+      assert.deepEqual(
+        results.map(({ text, failed }) => [text, failed]),
+        [["Error", true]],
+      );
+      await goOn(messages);
+    });
+
     test("when nobody can be asked, the command is refused and the model is told how the person can allow it", async () => {
       approval.always = false;
       const { results } = await turn([call("touch a"), say("ok")]);

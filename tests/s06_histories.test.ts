@@ -64,6 +64,7 @@ const UNITS = [
   "\0\u2028",
   "Saved to: elsewhere.txt\n",
   "Output too large. Saved to: elsewhere.txt\n",
+  "Output too large. Saved to: .transcripts/outputs/other.txt\n",
   `Saved to: ${"far/".repeat(30)}away.txt\n`,
   "[Previous: used bash]",
   "[Conversation compressed. Transcript: x]\n\n",
@@ -433,7 +434,7 @@ holds("whatever was in the history is on disk as it was", ({ moments, lost }) =>
   }
 });
 
-holds("a result that is too large is on disk whole, and the history shows its beginning", ({ moments }) => {
+holds("a result that is too large is on disk whole, and the history shows its beginning and end", ({ moments }) => {
   const said = new Map<string, string>();
   for (const { entries, history } of moments) {
     for (const messages of [...entries.map(({ request }) => request.messages), history]) {
@@ -443,12 +444,14 @@ holds("a result that is too large is on disk whole, and the history shows its be
     }
   }
   for (const text of said.values()) {
-    const [, file] = /^Output too large\. Saved to: (.+)\n\[the first \d+ of/.exec(text) ?? [];
-    if (!file) continue;
-    const [, shown, of] = /^\[the first (\d+) of (\d+) characters:\]$/m.exec(text) ?? [];
+    const [head, file, half, of] =
+      /^Output too large\. Saved to: (.+)\n\[the first and the last (\d+) of (\d+) characters:\]\n/.exec(text) ?? [];
+    assert.ok(head !== undefined || !text.startsWith("Output too large. Saved to: .transcripts"), text);
+    if (head === undefined || !file) continue;
     const whole = readFileSync(file, "utf8");
     assert.equal(whole.length, Number(of));
-    assert.ok(text.endsWith(whole.slice(0, Number(shown)).toWellFormed()), text);
+    const parts = [whole.slice(0, Number(half)), whole.slice(whole.length - Number(half))];
+    assert.equal(text, (head + parts.join("\n[...]\n")).toWellFormed());
   }
 });
 
@@ -589,7 +592,14 @@ async function build({ limits, parts, end }: Made): Promise<Messages> {
     messages = structuredClone(await accept(lessonAt(limits), messages, blocks));
     const content = openCalls(messages.at(-1)).map((id, i): Anthropic.ContentBlockParam => {
       const each = results[i % results.length] ?? assert.fail();
-      return { type: "tool_result", tool_use_id: id, content: resultContent(each), is_error: each.is_error };
+      const content = resultContent(each);
+      // The API takes no failure without words.
+      return {
+        type: "tool_result",
+        tool_use_id: id,
+        content,
+        is_error: each.is_error && json(content ?? "").length > 2,
+      };
     });
     if (content.length > 0 && reminded) content.push({ type: "text", text: "<reminder>Update your todos.</reminder>" });
     if (content.length > 0) messages.push({ role: "user", content });
@@ -627,6 +637,9 @@ function clearable({ KEEP_RECENT, PRESERVE_RESULT_TOOLS }: Lesson, messages: Mes
   );
 }
 
+/** The line that layer 1 leaves of a result that was saved. */
+const SAVED = /^Output too large\. Saved to: \.transcripts\/outputs\/[\w-]+\.txt$/m;
+
 holdsFor(
   "layer 1 clears old long results and nothing else, and a second time nothing",
   NOTHING_MORE,
@@ -639,12 +652,13 @@ holdsFor(
     for (const result of resultsIn(messages)) {
       const old = was.get(result.tool_use_id);
       if (json(old) === json(result.content)) {
-        assert.ok(!may.has(result.tool_use_id) || /^(Output too large\. )?Saved to: /m.test(String(old)), json(result));
+        assert.ok(!may.has(result.tool_use_id) || SAVED.test(String(old)), json(result));
         continue;
       }
       changed++;
       assert.ok(may.has(result.tool_use_id), json(result));
-      assert.match(String(result.content), /^\[Previous: used \w+\](\n(Output too large\. )?Saved to: [^\n]+)?$/);
+      const [, saved = ""] = /^\[Previous: used \w+\](?:\n(.+))?$/.exec(String(result.content)) ?? assert.fail();
+      assert.equal(saved, SAVED.exec(String(old))?.[0] ?? "");
       result.content = old;
     }
     assert.equal(cleared, changed);
