@@ -349,6 +349,48 @@ for (const [what, put] of HINDRANCES)
     assert.deepEqual(linesOf(readFileSync(onlyTranscript(), "utf8")), plain(messages));
   });
 
+test("in a folder where it may not write, the agent goes on and says so once", async () => {
+  const script = `import { agentLoop } from ${JSON.stringify(LESSON)};
+  if (process.getuid() === 0) process.setuid(65534); // root may write everywhere
+  for (const content of ["one", "two"]) console.log(await agentLoop([{ role: "user", content }]));`;
+  writeFileSync("program.mjs", script);
+  server.model = () => say("fine");
+  chmodSync(folder, 0o555);
+  try {
+    const child = spawn(process.execPath, ["--import", TSX, "program.mjs"], { stdio: ["ignore", "pipe", "inherit"] });
+    let out = "";
+    child.stdout.on("data", (chunk) => {
+      out += chunk;
+    });
+    await new Promise((resolve) => child.on("close", resolve));
+    assert.equal(times(out, "not written"), 1, out);
+    assert.match(out, /not written.*(EACCES|EPERM)/);
+    assert.equal(out.match(/^done$/gm)?.length, 2, out);
+  } finally {
+    chmodSync(folder, 0o700);
+  }
+});
+
+test("a compaction while nothing can be written names no transcript, and what it replaced is written later", async () => {
+  const lesson = await another();
+  writeFileSync(s06.TRANSCRIPT_DIR, "in the way");
+  const talk: Messages = [user("tell me"), { role: "assistant", content: "a word ".repeat(2_000) }, user("more")];
+  const messages = plain(talk);
+  server.model = scripted(say("A summary."), say("went on"));
+  await quiet(async () => {
+    assert.equal(await lesson.autoCompact(messages, { trigger: "manual" }), "done");
+    assert.match(JSON.stringify(messages[0]), /compressed\. Transcript: not written\]/);
+    assert.equal(times(screen, "[transcript saved"), 0, screen);
+    assert.equal(times(screen, "[transcript not written"), 1, screen);
+    rmSync(lesson.TRANSCRIPT_DIR);
+    messages.push(user("now?"));
+    assert.equal(await lesson.agentLoop(messages), "done");
+  });
+  const lines = linesOf(readFileSync(onlyTranscript(), "utf8"));
+  assert.deepEqual(lines.slice(0, 3), talk);
+  assert.deepEqual(lines.map(({ type, role }) => type ?? role).slice(3), ["compaction", "user", "assistant"]);
+});
+
 // --- one folder, one transcript, two agents -------------------------------------------------------------------------
 
 test("a transcript that was cut at any byte is taken up to its last whole line", async () => {

@@ -420,14 +420,11 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
     });
 
     test("an error message is bounded as well", async () => {
-      const { results, messages } = await turn([
-        { content: [use({}, "x".repeat(200)), use({ command: "ls" })] },
-        say("ok"),
-      ]);
-      assert.equal(
-        results.every((result) => result.text.length <= 50_000),
-        true,
-      );
+      approval.always = false;
+      approval.ask = async () => "no ".repeat(70_000);
+      const { results, messages } = await turn([call("ls"), say("ok")]);
+      assert.equal(results[0]?.failed, true);
+      assert.equal(results[0].text.length <= 50_000, true);
       await goOn(messages);
     });
 
@@ -639,6 +636,11 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       assert.deepEqual(filesIn(folder), []);
     });
 
+    test("no words in a command forbid it: the person decides", async () => {
+      const words = "sudo rm -rf / && shutdown now && reboot > /dev/sda";
+      assert.equal((await resultOf(`echo '${words}'`)).text, words);
+    });
+
     // bash.
 
     test("bash runs in the workspace", async () => {
@@ -768,6 +770,17 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       assert.equal(resultsIn(run.journal[1]?.request.messages ?? [])[0]?.text.length, 8892);
     });
 
+    test("of a result with long lines the beginnings are shown, and how many more lines there are", async (t) => {
+      const run = await lesson(
+        t,
+        [call("head -c 5000 /dev/zero | tr '\\0' x; echo; seq 9"), say("seen")],
+        ["-y", "go"],
+      );
+      const { stdout } = await run.ended;
+      assert.match(stdout, /^x{200}…$/m);
+      assert.match(stdout, /^… 5 more lines$/m);
+    });
+
     test("takes piped requests one a line; blank lines do nothing, q leaves, and the history goes along", async (t) => {
       const run = await lesson(t, [call("cat"), say("one"), say("two")], ["-y"], {
         input: "first\n\n   \nsecond\nq\nthird\n",
@@ -782,6 +795,15 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
         [user("first"), user("second")],
       );
       assert.deepEqual(errorsIn(run.journal), []);
+    });
+
+    test("exit leaves as q does, and --yes is -y", async (t) => {
+      const run = await lesson(t, [call("touch yes-file"), say("one"), say("two")], ["--yes"], {
+        input: "first\nexit\nsecond\n",
+      });
+      assert.equal((await run.ended).code, 0);
+      assert.equal(existsSync("yes-file"), true);
+      assert.equal(run.journal.length, 2);
     });
 
     test("refuses commands when nobody can be asked", async (t) => {
@@ -852,6 +874,16 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
         assert.equal(run.journal.length, 0);
       });
     }
+
+    test("a token in place of the key is a credential, too", async (t) => {
+      const run = await lesson(t, [say("hello")], ["hi"], { env: { ...unset, ANTHROPIC_AUTH_TOKEN: "token" } });
+      const { code, stderr } = await run.ended;
+      assert.equal(code, 0, stderr);
+      assert.deepEqual(
+        run.journal.map((entry) => entry.status),
+        [200],
+      );
+    });
 
     test("an unknown option is an error that names it", async (t) => {
       const run = await lesson(t, [say("hi")], ["--yolo", "hello"]);
@@ -1049,6 +1081,16 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       assert.ok(run.screen().includes("\x1b[2mLooking"), "notes are dimmed");
     });
 
+    test("what was typed before the question is no answer to it", async (t) => {
+      const slow: Failure = { kind: "slow", delay: 200 };
+      const run = await terminal(t, [call("touch typed-ahead"), say("Finished.")], [slow]);
+      await run.at(PROMPT, "go\r");
+      await run.at("Looking", "n");
+      await run.at("Run it?", "\r");
+      await run.at("Finished.", "");
+      assert.equal(existsSync("typed-ahead"), true);
+    });
+
     test("Ctrl-C at the question, in a command and in a reply returns to the prompt; at the prompt it leaves", async (t) => {
       const endless = "sleep 1000 & echo $! > tty-child; echo $$ > tty-parent; printf 'is %s\\n' up > /dev/tty; wait";
       const run = await terminal(
@@ -1082,6 +1124,24 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       await run.at("invalid x-api-key", "");
       await run.at(PROMPT, "\x04");
       assert.equal(await run.ended, 0);
+    });
+
+    test("Ctrl-D at the question or in a command ends the turn, with the command, and the program", async (t) => {
+      const asked = await terminal(t, [call("touch eof-never")]);
+      await asked.at(PROMPT, "first\r");
+      await asked.at("Run it?", "\x04");
+      await asked.ended;
+      assert.equal(existsSync("eof-never"), false);
+      assert.equal(asked.journal.length, 1);
+
+      const run = await terminal(t, [call("echo $$ > eof-pid; exec sleep 1000")]);
+      await run.at(PROMPT, "first\r");
+      await run.at("Run it?", "\r");
+      await until(() => existsSync("eof-pid") && readFileSync("eof-pid", "utf8") !== "");
+      await run.at("", "\x04");
+      await run.ended;
+      await until(() => !runs(pidIn("eof-pid")));
+      assert.equal(run.journal.length, 1);
     });
   });
 });

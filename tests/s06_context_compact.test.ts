@@ -490,6 +490,26 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     assert.equal(requests(), 1);
   });
 
+  test("the 40 % are of the limit within a turn in a turn, and of the other one for a new request", async () => {
+    const limits = { COMPACT_THRESHOLD: "5000", COMPACT_TURN_THRESHOLD: "10000", COMPACT_KEEP_RECENT: "0" };
+    const ends: [Messages, number][] = [
+      [bashRound("open"), 16_000], // 4,000 tokens
+      [[answer("so"), user("next")], 8_000], // 2,000
+    ];
+    for (const [end, size] of ends) {
+      for (const [length, isCleared] of [
+        [size, false],
+        [size + 60, true],
+      ] as const) {
+        const history = [user("go"), ...bashRound("1".repeat(length)), answer("w".repeat(30_000)), user("on"), ...end];
+        server.journal.length = 0;
+        server.model = () => say("fine"); // a summary, too, if one is asked for
+        assert.equal(await turn(await load(limits), copy(history)), "done");
+        assert.equal(resultsOf(sent(0))[0] === "[Previous: used bash]", isCleared, `${length}`);
+      }
+    }
+  });
+
   test("layer 2 comes when layer 1 was not enough, and then the request goes on", async () => {
     const lesson = await load({ COMPACT_THRESHOLD: "4000" });
     const messages = [user("tell me much"), answer("much ".repeat(4_000)), user("and now build it")];
@@ -675,6 +695,7 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     const words = await ask();
     for (const topic of ["goal", "instructions", "accomplished", "state", "decisions", "files", "skills", "next step"])
       assert.match(words, new RegExp(topic, "i"));
+    for (const wish of [/\bbrief\b/, /about 2,000 tokens/, /keep details/, /call no tools/i]) assert.match(words, wish);
     assert.ok(!words.includes("the database schema"));
     assert.match(await ask("the database schema"), /the database schema/);
   });
@@ -775,6 +796,7 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
       return requests();
     };
     for (let i = 0; i < 3; i++) assert.equal(await ask(say(" "), say("ok")), 2);
+    assert.equal(screen.match(/automatic compaction is off until the next \/compact/g)?.length, 1, screen);
     assert.equal(await ask(say("ok")), 1);
     play(say(" "));
     assert.equal(await compact(lesson, messages, { trigger: "manual" }), "failed");
@@ -987,6 +1009,20 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     const cheaper = await load({ COMPACT_THRESHOLD: "5000", COMPACT_MIN_SAVINGS: "0" });
     play(say("A summary."));
     assert.equal(await compact(cheaper, history(), { trigger: "auto" }), "done");
+  });
+
+  test("what would remain is the summary, the request, the tail, system and tools; the rest must be 40 % of the limit", async () => {
+    const lesson = await load({ COMPACT_THRESHOLD: "5000" }); // 2,000 tokens to save, 500 for the summary
+    const history = (said: number) => [
+      user("a"),
+      answer("b".repeat(said)),
+      user("c".repeat(4_000)), // 1,000 tokens of request
+      ...bashRound("x".repeat(3_500)), // and as many of an open round
+    ];
+    assert.equal(await compact(lesson, history(9_600), { trigger: "auto" }), "skipped"); // about 1,930 tokens
+    assert.equal(requests(), 0);
+    play(say("A summary."));
+    assert.equal(await compact(lesson, history(10_400), { trigger: "auto" }), "done"); // about 2,130
   });
 
   // --- restored files -------------------------------------------------------------------------------------------------

@@ -179,6 +179,16 @@ describe(`the record on disk, in ${LESSON}`, () => {
     assert.deepEqual(last?.messages, JSON.parse(JSON.stringify(messages)));
   });
 
+  test("the line of a compaction says what brought it about", async () => {
+    for (const trigger of ["auto", "tool", "manual", "reactive"] as const) {
+      rmSync(TRANSCRIPT_DIR, { recursive: true, force: true });
+      const messages = [user("tell me"), answer("a word ".repeat(5_000)), user("more")];
+      play(say("A summary."));
+      assert.equal(await quiet(() => lesson.autoCompact(messages, { trigger })), "done");
+      assert.equal(linesOf(onlyTranscript()).at(-1)?.trigger, trigger);
+    }
+  });
+
   test("only the owner can read the folder and its files, and git leaves them alone", async () => {
     play(call(use("task", { prompt: "say hello" })), say("hello"), run("printf 'x%.0s' {1..30000}"), say("done"));
     await turn([user("delegate")]);
@@ -535,6 +545,22 @@ describe(`the record on disk, in ${LESSON}`, () => {
     const messages = await resume(file);
     assert.equal(await turn(messages), "done");
     assert.equal(server.journal.length, 3);
+  });
+
+  test("SIGINT during /compact returns to the prompt with the history as it was", async () => {
+    const said = answer("a word ".repeat(500));
+    const file = written([user("tell me"), said]);
+    play(say("A summary."), say("still here"));
+    server.fail({ kind: "slow", delay: 300 });
+    const run = start(LESSON, ["-y", "--resume"], {}, "/compact\nnext\n");
+    await until(() => server.journal.length === 1);
+    run.child.kill("SIGINT");
+    const { code, stdout } = await run.ended;
+    assert.equal(code, 0, stdout);
+    assert.match(stdout, /^\[interrupted\]$/m);
+    assert.ok(!/compaction failed/.test(stdout), stdout);
+    assert.deepEqual(sentAt(-1), [user("tell me"), said, user("next")]);
+    assert.equal(linesOf(file).length, 4);
   });
 
   test("a request that the API calls invalid is taken out, and the conversation can be resumed", async () => {
