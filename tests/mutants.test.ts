@@ -48,6 +48,8 @@ write(
   "tests/s02_door.test.ts",
   ...SUITE("s02_door", 'test("greets", () => assert.equal(lesson.greet("Ann"), "Ann"));'),
   'test("needs no name", () => assert.equal(lesson.greet(), undefined));',
+  'const text = (await import("node:fs")).readFileSync("agents/s02_door.ts", "utf8");',
+  'test("has this text", () => assert.match(text, /=> {\\n  if .name === "nobody"/));',
 );
 
 function run(...args: string[]): Promise<{ code: number; output: string }> {
@@ -141,6 +143,7 @@ test("the mutation run finds the changes that no test notices, in the lines that
   const survivors = output.split("\n").flatMap((line) => (line.startsWith("  - ") ? [JSON.parse(line.slice(4))] : []));
   assert.deepEqual(survivors, [GAP, CONDITION, MESSAGE]);
   assert.match(output, /^s01-\w{6} survived: agents\/s01_room\.ts:2 /m);
+  assert.match(output, /^tests\/s02_door\.test\.ts: left out, .*: has this text$/m);
   assert.match(output, /^s02-\w{6} not reached: agents\/s02_door\.ts:6 /m);
   //                                                mutants, killed, timed out, survived, not reached, named, score
   assert.deepEqual(rowOf(output, "s01_room")?.slice(0, 7), [3, 2, 0, 1, 0, 0, 66.6]);

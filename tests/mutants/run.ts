@@ -93,12 +93,12 @@ async function judge(copy: Copy, { id, lesson, ...change }: Mutant, suites: Suit
   const mutated = apply(source, [change]);
   transformSync(mutated, { loader: "ts" });
   let isReached = false;
-  for (const { file, tests, reaching } of suites) {
+  for (const { file, tests, others, reaching } of suites) {
     const names = reaching(change);
     if (names.length === 0) continue;
     isReached = true;
     copy.write(lesson, mutated);
-    const isPart = names.length < tests.size;
+    const isPart = names.length < tests.size + others.length;
     const limit = (some: string[]) => 20_000 + 4 * some.reduce((sum, name) => sum + (tests.get(name) ?? 0), 0);
     let ran = await copy.run(file, limit(names), isPart ? names : []);
     if (isPart && ran.failed !== undefined && !independent.has(ran.failed)) {
@@ -107,7 +107,7 @@ async function judge(copy: Copy, { id, lesson, ...change }: Mutant, suites: Suit
       else {
         console.log(`${file}: "${ran.failed}" fails on its own, with nothing changed; so all tests are run`);
         copy.write(lesson, mutated);
-        ran = await copy.run(file, limit([...tests.keys()]));
+        ran = await copy.run(file, limit([...tests.keys()]), others.length > 0 ? [...tests.keys()] : []);
       }
     }
     if (ran.timedOut) return { id, end: "timed out", by: file };
@@ -151,6 +151,8 @@ for (const lesson of LESSONS.filter((each) => positionals.length === 0 || positi
   });
   if (waiting.length > 0) {
     const suites = (await copies[0]?.measure(lesson)) ?? [];
+    for (const { file, others } of suites)
+      for (const name of others) console.log(`${file}: left out, since it reads the lesson's text: ${name}`);
     console.log(`${lesson}: ${waiting.length} of ${mutants.length} mutants; its tests take ${seconds()} s`);
     const work = async (copy: Copy) => {
       for (let mutant = waiting.shift(); mutant; mutant = waiting.shift()) {

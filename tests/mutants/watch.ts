@@ -1,6 +1,6 @@
 /**
  * Loaded into a suite that runs on its own, as a preload and as its reporter: writes down how each test ended, ends the
- * run at the first failure, and lets the lesson know which tests are running (several may run side by side).
+ * run at the first failure if MUTANTS_STOP is on, and lets the lesson know which tests are running (several may run side by side).
  */
 import { appendFileSync } from "node:fs";
 import { afterEach, beforeEach } from "node:test";
@@ -26,7 +26,7 @@ export default async function* report(events: AsyncIterable<TestEvent>) {
     const { name, details } = data;
     const ended = { name, ms: details.duration_ms, isSuite: details.type === "suite", failed: type === "test:fail" };
     appendFileSync(process.env.MUTANTS_REPORT ?? "", `${JSON.stringify(ended)}\n`);
-    if (ended.failed) process.exit(1);
+    if (ended.failed && process.env.MUTANTS_STOP === "on") process.exit(1);
     yield "";
   }
 }
