@@ -1067,6 +1067,37 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     assert.deepEqual(shown.toSorted(), ["c2", "d2", "wanted.txt"]);
   });
 
+  test("a file that was edited stays edited when it is read again", async () => {
+    const lesson = await load();
+    const [edited, c, d] = [file("edited2.txt"), file("c3"), file("d3")];
+    const messages = [
+      user("Correct edited2.txt"),
+      ...round("edit_file", { path: edited, old_text: "x", new_text: "y" }, "Edited"),
+      ...reads(edited, c, d),
+      ...filler(),
+    ];
+    const { texts } = await compacted(lesson, messages, { trigger: "manual" });
+    const shown = texts.flatMap((text) => /content of (\S+),/.exec(text)?.[1] ?? []);
+    assert.deepEqual(shown.toSorted(), ["c3", "d3"]);
+  });
+
+  test("of parallel calls each file is remembered, by the result of its own call", async () => {
+    const lesson = await load();
+    const [a, b] = [file("a4"), file("b4")];
+    const [call1, call2, call3] = ["one", "two", "three"].map((id) => `parallel_${id}`);
+    const use = (id = "", path = "") => ({ type: "tool_use" as const, id, name: "read_file", input: { path } });
+    const result = (id = "", more = {}) => ({ type: "tool_result" as const, tool_use_id: id, content: "…", ...more });
+    const messages: Messages = [
+      user("look"),
+      { role: "assistant", content: [use(call1, "nowhere"), use(call2, a), use(call3, b)] },
+      { role: "user", content: [result(call1, { is_error: true }), result(call2), result(call3)] },
+      ...filler(),
+    ];
+    const { texts } = await compacted(lesson, messages, { trigger: "manual" });
+    const shown = texts.flatMap((text) => /content of (\S+),/.exec(text)?.[1] ?? []);
+    assert.deepEqual(shown.toSorted(), ["a4", "b4"]);
+  });
+
   test("a file is read again with the offset and the limit of the last time", async () => {
     const lesson = await load();
     const path = file("lines", Array.from({ length: 50 }, (_, i) => `line ${i + 1};`).join("\n"));
