@@ -1025,6 +1025,13 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     assert.equal(await compact(lesson, history(10_400), { trigger: "auto" }), "done"); // about 2,130
   });
 
+  test("of a request that goes to disk only what is shown of it remains", async () => {
+    const lesson = await load({ COMPACT_THRESHOLD: "5000" }); // 2,000 tokens to save, and as many of one output
+    const messages = [user("a"), answer("b".repeat(2_000)), user("c".repeat(12_000)), ...bashRound("ok")];
+    play(say("A summary."));
+    assert.equal(await compact(lesson, messages, { trigger: "auto" }), "done");
+  });
+
   // --- restored files -------------------------------------------------------------------------------------------------
 
   const reads = (...paths: string[]) => paths.flatMap((path) => round("read_file", { path }, "(what it was then)"));
