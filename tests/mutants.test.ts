@@ -106,6 +106,7 @@ test("a program is changed in each of its parts, and in no type", () => {
     ["v = { a: '' };", "", "v = {};", 'v = { a: "mutant" };'],
     ["v = a?.b?.[c]?.();", "", "v = a.b?.[c]?.();", "v = a?.b[c]?.();", "v = a?.b?.[c]();"],
     ["v = a.sort().some(b);", "", "v = a.some(b);", "v = a.sort().every(b);"],
+    ["v = a.toString();", ""],
     ["v = Math.floor(a);", "", "v = Math.min(a);"],
     [
       "v = /^[^a]+?\\s$/g;",

@@ -172,7 +172,8 @@ export function changesOf(source: string): Change[] {
         if (callee.property.type !== "Identifier") return;
         // Of one number, the smallest is the number: this takes Math.floor away, too.
         if (code(callee.object) === "Math") return add(callee.property, callee.property.name === "min" ? "max" : "min");
-        const other = METHODS[callee.property.name];
+        const { name } = callee.property;
+        const other = Object.hasOwn(METHODS, name) ? METHODS[name] : undefined;
         return other === "" ? add(node, code(callee.object)) : other ? add(callee.property, other) : undefined;
       }
       case "BlockStatement":
