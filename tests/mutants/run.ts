@@ -93,21 +93,27 @@ async function judge(copy: Copy, { id, lesson, ...change }: Mutant, suites: Suit
   const mutated = apply(source, [change]);
   transformSync(mutated, { loader: "ts" });
   let isReached = false;
-  for (const { file, tests, others, reaching } of suites) {
+  for (const { file, ms, tests, others, reaching } of suites) {
     const names = reaching(change);
     if (names.length === 0) continue;
     isReached = true;
     copy.write(lesson, mutated);
     const isPart = names.length < tests.size + others.length;
-    const limit = (some: string[]) => 20_000 + 4 * some.reduce((sum, name) => sum + (tests.get(name) ?? 0), 0);
-    let ran = await copy.run(file, limit(names), isPart ? names : []);
+    const limit =
+      20_000 +
+      4 *
+        Math.min(
+          ms,
+          names.reduce((sum, name) => sum + (tests.get(name) ?? 0), 0),
+        );
+    let ran = await copy.run(file, limit, isPart ? names : []);
     if (isPart && ran.failed !== undefined && !independent.has(ran.failed)) {
       copy.write(lesson, source);
-      if ((await copy.run(file, limit(names), [ran.failed])).passed) independent.add(ran.failed);
+      if ((await copy.run(file, limit, [ran.failed])).passed) independent.add(ran.failed);
       else {
         console.log(`${file}: "${ran.failed}" fails on its own, with nothing changed; so all tests are run`);
         copy.write(lesson, mutated);
-        ran = await copy.run(file, limit([...tests.keys()]), others.length > 0 ? [...tests.keys()] : []);
+        ran = await copy.run(file, 20_000 + 4 * ms, others.length > 0 ? [...tests.keys()] : []);
       }
     }
     if (ran.timedOut) return { id, end: "timed out", by: file };

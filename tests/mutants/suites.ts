@@ -31,11 +31,14 @@ export const sourceOf = (lesson: string) => readFileSync(join(ROOT, "agents", `$
 export const linesIn = (file: string) =>
   existsSync(file) ? readFileSync(file, "utf8").split("\n").filter(Boolean) : [];
 
-/** `tests`: the milliseconds that each took. `others`: those that are not to run. `reaching`: the tests that run what is changed. */
 export type Suite = {
   file: string;
+  /** What a whole run takes, and what each test takes, in milliseconds; several tests may run side by side. */
+  ms: number;
   tests: Map<string, number>;
+  /** Tests that are not to run. */
   others: string[];
+  /** The tests that run the code in which a change is. */
   reaching: (change: Change) => string[];
 };
 const Ended = z.object({ name: z.string(), ms: z.number(), isSuite: z.boolean(), failed: z.boolean() });
@@ -167,7 +170,9 @@ function __note(stretch) {
     for (const file of [...files, ...shared].map((name) => join("tests", name))) {
       rmSync(notesFile, { force: true });
       this.write(lesson, noting);
+      const began = Date.now();
       const { passed, ended, errors } = await this.run(file, 600_000, [], false);
+      const ms = Date.now() - began;
       const notes = linesIn(notesFile);
       // A test that fails because notes are taken looks at the lesson's text, which says nothing about a change of it.
       const others = ended.filter(({ failed, isSuite }) => failed && !isSuite).map(({ name }) => name);
@@ -181,13 +186,13 @@ function __note(stretch) {
         reached.set(stretch, new Set([...(reached.get(stretch) ?? []), ...(running.length > 0 ? running : ["*"])]));
       }
       const tests = new Map<string, number>();
-      for (const { name, ms, isSuite } of ended) if (!isSuite && !others.includes(name)) tests.set(name, ms);
+      for (const each of ended) if (!each.isSuite && !others.includes(each.name)) tests.set(each.name, each.ms);
       const reaching = ({ start, end }: Change) => {
         const stretch = stretches.findLastIndex((each) => each.start <= start && each.end >= end);
         const names = stretch < 0 ? new Set("*") : reached.get(stretch);
         return [...tests.keys()].filter((name) => names?.has("*") || names?.has(name));
       };
-      suites.push({ file, tests, others, reaching });
+      suites.push({ file, ms, tests, others, reaching });
     }
     return suites;
   }
