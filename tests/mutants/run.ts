@@ -99,13 +99,8 @@ async function judge(copy: Copy, { id, lesson, ...change }: Mutant, suites: Suit
     isReached = true;
     copy.write(lesson, mutated);
     const isPart = names.length < tests.size + others.length;
-    const limit =
-      20_000 +
-      4 *
-        Math.min(
-          ms,
-          names.reduce((sum, name) => sum + (tests.get(name) ?? 0), 0),
-        );
+    const oneByOne = names.reduce((sum, name) => sum + (tests.get(name) ?? 0), 0);
+    const limit = 20_000 + 4 * Math.min(ms, oneByOne);
     let ran = await copy.run(file, limit, isPart ? names : []);
     if (isPart && ran.failed !== undefined && !independent.has(ran.failed)) {
       copy.write(lesson, source);
