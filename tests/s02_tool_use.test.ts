@@ -307,6 +307,7 @@ describe(`what s02 teaches, in ${LESSON}`, () => {
     assert.equal(runRead("f"), "1\n2\n3\n4\n5");
     assert.equal(runRead("f", 4), "4\n5");
     assert.match(runRead("f", 2, 2), /^2\n3\n.*\b2 more lines.*offset 4/);
+    assert.match(runRead("f", 3, 2), /^3\n4\n.*\b1 more lines.*offset 5/);
     assert.equal(runRead("f", 4, 2), "4\n5");
     assert.equal(runRead("f", 1, 99), "1\n2\n3\n4\n5");
     writeFileSync("f", "1\n\n中文");
@@ -483,6 +484,8 @@ describe(`what s02 teaches, in ${LESSON}`, () => {
     truncateSync("big", 10_000_001);
     assert.throws(() => runRead("big", 1, 5), /read_file: big has 10000001 bytes.*bash/);
     assert.throws(() => runEdit("big", "a", "b"), /edit_file: big has 10000001 bytes/);
+    writeFileSync("big", "x".repeat(10_000_000));
+    assert.equal(runRead("big").length, 10_000_000);
   });
 
   test("in a file whose lines end in CRLF, an edit with plain line ends fits and keeps them", () => {

@@ -1169,12 +1169,16 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
 
   test("at most five files are shown, each cut at 5,000 tokens", async () => {
     const lesson = await load({ COMPACT_THRESHOLD: "500000", COMPACT_TURN_THRESHOLD: "600000" });
-    const paths = Array.from({ length: 7 }, (_, i) => file(`n${i}.txt`, "n".repeat(30_000)));
+    const paths = Array.from({ length: 7 }, (_, i) => file(`n${i}.txt`, `first ${"n".repeat(30_000)}`));
     const messages = [user(`compare ${paths.join(" ")}`), ...reads(...paths), ...filler()];
     const { texts } = await compacted(lesson, messages, { trigger: "manual" });
     const shown = texts.filter((text) => text.includes("nnnn"));
     assert.equal(shown.length, 5);
-    for (const text of shown) assert.ok(text.length > 15_000 && text.length < 21_000, `${text.length}`);
+    for (const text of shown) {
+      assert.ok(text.length > 15_000 && text.length < 21_000, `${text.length}`);
+      assert.match(text.slice(0, 50), /^<file path="files\/n\d\.txt">\nfirst n/);
+    }
+    assert.ok(!screen.includes("A summary."), "the summary is not for the person");
   });
 
   test("the files together have at most 40 % of the threshold, and perhaps none has room", async () => {
