@@ -51,7 +51,7 @@ const MAX_TOKENS = 32_000;
 /** "off" leaves the field out of the request, for servers and older models that do not know it. */
 const THINKING: Anthropic.ThinkingConfigParam | undefined =
   process.env.THINKING === "off" ? undefined : { type: "adaptive", display: "summarized" };
-/** Reads ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL from the environment; what goes wrong, `explain` tells, not its log. */
+/** Reads ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL from the environment. Its log is off: each error is told once, in one line. */
 const client = new Anthropic({ logLevel: "off" });
 // #endregion
 
@@ -196,8 +196,8 @@ export function safePath(path: string): string {
 }
 
 /**
- * Works on a file by its bare name, from within its folder, which is made if need be: a path can lead elsewhere by the
- * time it is used, if a running command puts a link into it; the current folder stays the one that was checked.
+ * Works on a file from within its folder, which is made if need be. A path that was checked can lead elsewhere a moment
+ * later, if a command in the background puts a link into it; the current folder stays the one that was checked.
  */
 function inFolderOf<T>(path: string, work: (name: string) => T): T {
   const folders = relative(WORKDIR, safePath(path)).split(sep);
@@ -423,11 +423,11 @@ Plan a task of several steps with todo: mark a step in_progress before you begin
 // #endregion
 
 // #region call
-/** An error in one line of some 500 characters at most: its status, if it has one, and what the API or the system said. */
+/** An error in one line, cut at 500 characters: its status, if it has one, and what the API or the system said. */
 function explain(error: unknown): string {
   const fromApi = error instanceof APIError;
   const kind = fromApi ? `API error ${error.status ?? ""}`.trim() : "error";
-  // Of an answer that is not the API's own, a proxy's page, the SDK gives all, after the status.
+  // When a proxy answers in the API's place, the SDK's message is the status and the proxy's whole page.
   const reason = (fromApi && error.apiMessage) || String(Object(error).message || error).replace(/^\d{3} /, "");
   return `${kind}: ${reason}`.replace(/\s+/g, " ").slice(0, 500);
 }
@@ -505,8 +505,10 @@ function usableContent(reply: Anthropic.Message): Anthropic.ContentBlock[] {
   let changed = false;
   for (const original of reply.content) {
     const block = wellFormed(original);
-    if (block.type === "tool_use" && !isObject(block.input)) block.input = { input: block.input };
-    if (block.type === "tool_use") block.name = block.name.replace(/[^\w-]/g, "_").slice(0, 200) || "_";
+    if (block.type === "tool_use") {
+      if (!isObject(block.input)) block.input = { input: block.input };
+      block.name = block.name.replace(/[^\w-]/g, "_").slice(0, 200) || "_";
+    }
     const isBlank = block.type === "text" && block.text.trim() === "";
     changed ||= isBlank || JSON.stringify(block) !== JSON.stringify(original);
     if (!isBlank && !(changed && isThinking(block))) content.push(block);

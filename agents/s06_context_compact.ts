@@ -61,7 +61,7 @@ const MAX_TOKENS = 32_000;
 /** "off" leaves the field out of the request, for servers and older models that do not know it. */
 const THINKING: Anthropic.ThinkingConfigParam | undefined =
   process.env.THINKING === "off" ? undefined : { type: "adaptive", display: "summarized" };
-/** Reads ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL from the environment; what goes wrong, `explain` tells, not its log. */
+/** Reads ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL from the environment. Its log is off: each error is told once, in one line. */
 const client = new Anthropic({ logLevel: "off" });
 // #endregion
 
@@ -208,8 +208,8 @@ export function safePath(path: string): string {
 }
 
 /**
- * Works on a file by its bare name, from within its folder, which is made if need be: a path can lead elsewhere by the
- * time it is used, if a running command puts a link into it; the current folder stays the one that was checked.
+ * Works on a file from within its folder, which is made if need be. A path that was checked can lead elsewhere a moment
+ * later, if a command in the background puts a link into it; the current folder stays the one that was checked.
  */
 function inFolderOf<T>(path: string, work: (name: string) => T): T {
   const folders = relative(WORKDIR, safePath(path)).split(sep);
@@ -648,7 +648,7 @@ function makePrivate(folder: string): void {
   }
 }
 
-/** The record can be read and searched, but the file tools do not change it. */
+/** The model may look things up in the record, but write_file and edit_file leave it as it is. */
 for (const [name, run] of Object.entries(TOOL_HANDLERS).filter(([name]) => /^(write|edit)_file$/.test(name))) {
   TOOL_HANDLERS[name] = async (input, options) => {
     const { path } = Object(input);
@@ -740,6 +740,8 @@ function fileCalls(results: Anthropic.MessageParam, calls?: Anthropic.MessagePar
 
 /** Characters of a saved output that the model is shown. */
 const PREVIEW = 2_000;
+/** The line by which a saved output is found again; a command may print one that only looks like it. */
+const SAVED_LINE = /^Output too large\. Saved to: \.transcripts\/outputs\/[\w-]+\.txt$/m;
 
 /** Saves a text that is too large for the context. @returns what stands for it there: where it is, its beginning and end */
 function saveOutput(id: string, text: string, preview = PREVIEW): string {
@@ -834,7 +836,7 @@ export function microCompact(messages: Anthropic.MessageParam[], minSavings = 0)
     const name = names.get(result.tool_use_id) ?? "a tool";
     if (typeof result.content !== "string" || result.content.length <= 100) return [];
     if (PRESERVE_RESULT_TOOLS.includes(name)) return [];
-    const saved = /^Output too large\. Saved to: \.transcripts\/outputs\/[\w-]+\.txt$/m.exec(result.content);
+    const saved = SAVED_LINE.exec(result.content);
     const line = `[Previous: used ${name}]${saved ? `\n${saved[0]}` : ""}`;
     return line.length < result.content.length ? [{ result, line, chars: chars(result.content) - chars(line) }] : [];
   });
@@ -948,8 +950,7 @@ function restoreFiles(session: Session, tail: Anthropic.MessageParam[], budget: 
       const size = Math.floor(RESTORED.tokens * session.charsPerToken);
       const content = runRead(path, offset, limit);
       const cut = content.length > size ? `${content.slice(0, size)}\n[cut here; read on with read_file]` : content;
-      // What follows an end of its own would look like the person's words.
-      if (`${path}\n${cut}`.includes("</file>")) continue;
+      if (`${path}\n${cut}`.includes("</file>")) continue; // what follows it would look like the person's words
       const name = JSON.stringify(path);
       const block = textBlock(`<file path=${name}${offset ? ` offset="${offset}"` : ""}>\n${cut}\n</file>`);
       const tokens = chars(block) / session.charsPerToken;
@@ -1114,9 +1115,10 @@ const Entry = z.union([z.object({ type: z.literal("compaction"), messages: z.arr
 /** The transcript that was begun last. @throws if there is none */
 function newestTranscript(): string {
   const started = (name: string) => Number(/^transcript_(\d+)_\d+\.jsonl$/.exec(name)?.[1] ?? 0);
-  makePrivate(TRANSCRIPT_DIR);
-  const files = readdirSync(TRANSCRIPT_DIR, { withFileTypes: true }).filter((entry) => entry.isFile());
-  const names = files.map((file) => file.name).filter(started);
+  const isThere = existsSync(TRANSCRIPT_DIR);
+  if (isThere) makePrivate(TRANSCRIPT_DIR);
+  const entries = isThere ? readdirSync(TRANSCRIPT_DIR, { withFileTypes: true }) : [];
+  const names = entries.flatMap((entry) => (entry.isFile() && started(entry.name) ? [entry.name] : []));
   const isBegun = (name: string) => readFileSync(join(TRANSCRIPT_DIR, name)).includes("\n");
   const newest = names.sort((a, b) => started(a) - started(b)).findLast(isBegun);
   if (!newest) throw new Error(`--resume: there is no transcript in ${TRANSCRIPT_DIR}; start without it`);
@@ -1203,11 +1205,11 @@ When the conversation is long and a part of the work is done, call compact: a su
 // #endregion
 
 // #region call
-/** An error in one line of some 500 characters at most: its status, if it has one, and what the API or the system said. */
+/** An error in one line, cut at 500 characters: its status, if it has one, and what the API or the system said. */
 function explain(error: unknown): string {
   const fromApi = error instanceof APIError;
   const kind = fromApi ? `API error ${error.status ?? ""}`.trim() : "error";
-  // Of an answer that is not the API's own, a proxy's page, the SDK gives all, after the status.
+  // When a proxy answers in the API's place, the SDK's message is the status and the proxy's whole page.
   const reason = (fromApi && error.apiMessage) || String(Object(error).message || error).replace(/^\d{3} /, "");
   return `${kind}: ${reason}`.replace(/\s+/g, " ").slice(0, 500);
 }
@@ -1289,8 +1291,10 @@ function usableContent(reply: Anthropic.Message): Anthropic.ContentBlock[] {
   let changed = false;
   for (const original of reply.content) {
     const block = wellFormed(original);
-    if (block.type === "tool_use" && !isObject(block.input)) block.input = { input: block.input };
-    if (block.type === "tool_use") block.name = block.name.replace(/[^\w-]/g, "_").slice(0, 200) || "_";
+    if (block.type === "tool_use") {
+      if (!isObject(block.input)) block.input = { input: block.input };
+      block.name = block.name.replace(/[^\w-]/g, "_").slice(0, 200) || "_";
+    }
     const isBlank = block.type === "text" && block.text.trim() === "";
     changed ||= isBlank || JSON.stringify(block) !== JSON.stringify(original);
     if (!isBlank && !(changed && isThinking(block))) content.push(block);

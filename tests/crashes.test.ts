@@ -14,16 +14,15 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { beforeEach, describe, mock, type TestContext, test } from "node:test";
+import { beforeEach, describe, type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { type Model, type Reply, type ReplyBlock, scripted, startServer } from "../offline/server.ts";
 import { picture, sizeOf, watching } from "./disk.ts";
-import { folder, server, until } from "./harness.ts";
+import { capture, folder, isRunning, load, server, until } from "./harness.ts";
+import { blocksOf, call, say, user } from "./replies.ts";
 
-for (const name of Object.keys(process.env)) if (/^COMPACT_|^CONTEXT_WINDOW$/.test(name)) delete process.env[name];
-const SETTINGS = { COMPACT_THRESHOLD: "8000", COMPACT_MIN_SAVINGS: "500", COMPACT_KEEP_RECENT: "1" };
-Object.assign(process.env, SETTINGS);
+Object.assign(process.env, { COMPACT_THRESHOLD: "8000", COMPACT_MIN_SAVINGS: "500", COMPACT_KEEP_RECENT: "1" });
 const s01 = await import("../agents/s01_agent_loop.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
 for (const { approval } of [s01, s06]) approval.always = true;
@@ -31,45 +30,30 @@ for (const { approval } of [s01, s06]) approval.always = true;
 type Lesson = typeof s06;
 type Messages = Anthropic.MessageParam[];
 
-let loaded = 0;
 /** The last lesson as another program would have it, with nothing said or written yet. */
 async function another(): Promise<Lesson> {
-  const lesson: Lesson = await import(`../agents/s06_context_compact.ts?program=${loaded++}`);
+  const lesson = await load<Lesson>("s06_context_compact");
   lesson.approval.always = true;
   return lesson;
 }
 
 // --- replies, histories and what is asked of them -------------------------------------------------------------------
 
-const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
 let ids = 0;
 const use = (name: string, input: unknown): ReplyBlock => ({ type: "tool_use", name, input, id: `call_${ids++}` });
-const call = (...content: ReplyBlock[]): Reply => ({ content });
 const run = (command: string) => call(use("bash", { command }));
-const user = (content: string): Anthropic.MessageParam => ({ role: "user", content });
 const plain = <T>(value: T): T => JSON.parse(JSON.stringify(value));
 
-const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
-  typeof content === "string" ? [{ type: "text", text: content }] : content;
 const resultsOf = (messages: Messages) =>
   messages.flatMap(blocksOf).flatMap((block) => (block.type === "tool_result" ? [String(block.content)] : []));
 
 let screen = "";
 /** What something returns, without its output on the screen, which `screen` then holds. */
-async function quiet<T>(work: () => T | Promise<T>, seen?: () => void): Promise<T> {
-  const write = process.stdout.write.bind(process.stdout);
-  const silent = mock.method(process.stdout, "write", (chunk: string | Uint8Array) => {
-    if (typeof chunk !== "string") return write(chunk); // the test runner's own report
-    screen += chunk;
+const quiet = <T>(work: () => T | Promise<T>, seen?: () => void): Promise<T> =>
+  capture(work, (text) => {
+    screen += text;
     seen?.();
-    return true;
   });
-  try {
-    return await work();
-  } finally {
-    silent.mock.restore();
-  }
-}
 const times = (text: string, part: string) => text.split(part).length - 1;
 
 /** The lines of a transcript, each of which has to be whole. */
@@ -501,15 +485,6 @@ test("a whole transcript is not touched as it is taken up, so that what another 
 
 // --- commands -------------------------------------------------------------------------------------------------------
 
-/** Whether a process is there and no zombie. */
-function runs(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
-  } catch (error) {
-    return error instanceof Error && "path" in error && !existsSync("/proc");
-  }
-}
 const isUp = () => existsSync("up") && readFileSync("up", "utf8").endsWith("\n");
 const pidIn = (name: string) => Number(readFileSync(name, "utf8"));
 
@@ -559,7 +534,7 @@ for (const [lesson, { runBash }] of Object.entries({ s01, s06 }))
             t.mock.timers.reset();
           }
           assert.match(await running, new RegExp(`\\(${how}`));
-          await until(() => !runs(pidIn("up")) && !runs(pidIn("child")));
+          await until(() => !isRunning(pidIn("up")) && !isRunning(pidIn("child")));
         }
       });
 
@@ -569,7 +544,7 @@ for (const [lesson, { runBash }] of Object.entries({ s01, s06 }))
       }, async (t) => {
         const pid = Number(/^\d+/.exec(await runBash(`${how} echo $!`))?.[0]);
         t.after(() => process.kill(pid));
-        assert.equal(runs(pid), true);
+        assert.equal(isRunning(pid), true);
       });
 
     test("a million lines arrive whole", async () => {

@@ -20,12 +20,12 @@ import fs, {
 } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { basename, dirname, join, relative } from "node:path";
-import { after, afterEach, beforeEach, mock, test } from "node:test";
+import { after, afterEach, beforeEach, test } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
 import { type Reply, type ReplyBlock, scripted } from "../offline/server.ts";
-import { folder, server, start } from "./harness.ts";
+import { capture, folder, load, server, start } from "./harness.ts";
+import { blocksOf, call, say, use, user } from "./replies.ts";
 
-for (const name of Object.keys(process.env)) if (/^COMPACT_|^CONTEXT_WINDOW$/.test(name)) delete process.env[name];
 const s01 = await import("../agents/s01_agent_loop.ts");
 const s02 = await import("../agents/s02_tool_use.ts");
 const s03 = await import("../agents/s03_todo_write.ts");
@@ -35,6 +35,7 @@ const s06 = await import("../agents/s06_context_compact.ts");
 const LESSONS = Object.entries({ s01, s02, s03, s04, s05, s06 });
 const WITH_TASKS = Object.entries({ s04, s05, s06 });
 const WITH_SKILLS = Object.entries({ s05, s06 });
+const STEMS = readdirSync(new URL("../agents/", import.meta.url)).map((file) => basename(file, ".ts"));
 const WITH_FILES = Object.entries({ s02, s03, s04, s05, s06 });
 
 /** A sibling of the workspace whose name merely begins the same. Nothing in it may be read or changed. */
@@ -58,28 +59,13 @@ const assertUntouched = (message?: string) => assert.deepEqual(treeOf(outside), 
 
 let screen = "";
 /** What something returns, without its output on the screen, which `screen` then holds. */
-async function quiet<T>(work: () => T | Promise<T>): Promise<T> {
-  const write = process.stdout.write.bind(process.stdout);
-  const silent = mock.method(process.stdout, "write", (chunk: string | Uint8Array) => {
-    if (typeof chunk !== "string") return write(chunk); // the test runner's own report
-    screen += chunk;
-    return true;
+const quiet = <T>(work: () => T | Promise<T>): Promise<T> =>
+  capture(work, (text) => {
+    screen += text;
   });
-  try {
-    return await work();
-  } finally {
-    silent.mock.restore();
-  }
-}
 
 type Messages = Anthropic.MessageParam[];
 type Loop = (messages: Messages) => Promise<string>;
-const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
-const use = (name: string, input: unknown, id?: string): ReplyBlock => ({ type: "tool_use", name, input, id });
-const call = (...content: ReplyBlock[]): Reply => ({ content });
-const user = (content: string): Anthropic.MessageParam => ({ role: "user", content });
-const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
-  typeof content === "string" ? [{ type: "text", text: content }] : content;
 const textsOf = (messages: Messages) =>
   messages.flatMap(blocksOf).flatMap((block) => (block.type === "text" ? [block.text] : []));
 const resultsOf = (messages: Messages) =>
@@ -256,9 +242,9 @@ test("a workspace that is reached through a link is the one behind it, and / hol
   symlinkSync(folder, join(outside, "way"));
   untouched = treeOf(outside);
   for (const [name] of WITH_FILES) {
-    const file = LESSON_FILES[name];
+    const [file = ""] = STEMS.filter((stem) => stem.startsWith(name));
     process.chdir(join(outside, "way"));
-    const linked: typeof s02 = await import(`../agents/${file}?way`);
+    const linked = await load<typeof s02>(file);
     assert.equal(linked.WORKDIR, folder);
     linked.runWrite("new/f", name);
     assert.equal(linked.runRead(join(folder, "new/f")), name);
@@ -267,7 +253,7 @@ test("a workspace that is reached through a link is the one behind it, and / hol
     assert.throws(() => linked.runWrite(join(outside, "f"), "owned"), /outside/);
 
     process.chdir("/");
-    const root: typeof s02 = await import(`../agents/${file}?root`);
+    const root = await load<typeof s02>(file);
     assert.equal(root.WORKDIR, "/");
     root.runEdit(join(folder, "new/f"), name, "edited");
     assert.equal(root.runRead(join(folder, "new/f").slice(1)), "edited");
@@ -279,9 +265,6 @@ test("a workspace that is reached through a link is the one behind it, and / hol
   }
   assertUntouched();
 });
-const LESSON_FILES: Record<string, string> = Object.fromEntries(
-  readdirSync(new URL("../agents/", import.meta.url)).map((file) => [file.slice(0, 3), file]),
-);
 
 // Between check and use: an attacker acts just before the k-th system call of a tool.
 
@@ -509,7 +492,7 @@ for (const [link, target, missing] of [
     symlinkSync(join(outside, target), link);
     const complaints = () => screen.match(/\[(transcript|output) not (written|saved): .*\]/g) ?? [];
     // The complaint about the transcript is made once in a run, so this is a run of its own.
-    const lesson: typeof s06 = await import(`../agents/s06_context_compact.ts?link=${link}${target}`);
+    const lesson = await load<typeof s06>("s06_context_compact");
     lesson.approval.always = true;
     const { outcome, results } = await turn(lesson.agentLoop, [user("go")], ...TASK);
     assert.equal(outcome, "done");

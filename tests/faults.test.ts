@@ -9,8 +9,9 @@ import { join } from "node:path";
 import { text as bodyOf } from "node:stream/consumers";
 import { after, describe, mock, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
-import { type Failure, type Reply, type ReplyBlock, type Server, scripted, startServer } from "../offline/server.ts";
-import { folder, server, start, until } from "./harness.ts";
+import { type Failure, type Reply, type Server, scripted, startServer } from "../offline/server.ts";
+import { folder, load, server, start, until } from "./harness.ts";
+import { answer, say, use, user } from "./replies.ts";
 
 type Messages = Anthropic.MessageParam[];
 
@@ -110,12 +111,8 @@ const toTheEnd = (fault: Fault) => times(3, fault);
 
 // Replies and histories.
 
-const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
-const use = (name: string, input: unknown): ReplyBlock => ({ type: "tool_use", name, input });
 const call = (...commands: string[]): Reply => ({ content: commands.map((command) => use("bash", { command })) });
 const thinking: Reply = { content: [{ type: "thinking", thinking: "hm" }] };
-const user = (content: string): Anthropic.MessageParam => ({ role: "user", content });
-const answer = (text: string): Anthropic.MessageParam => ({ role: "assistant", content: [{ type: "text", text }] });
 
 /** About 4,700 tokens with system and tools. */
 const TALK: Messages = [user("tell me"), answer("a word ".repeat(2_000)), user("more"), answer("done")];
@@ -395,9 +392,7 @@ for (const name of LESSONS) {
 describe("s06, which forgets, does so after", () => {
   for (const row of LONG_ROWS) {
     test(row.fault, async () => {
-      Object.assign(process.env, row.limits);
-      const s06: S06 = await import(`../agents/s06_context_compact.ts?limits=${new URLSearchParams(row.limits)}`);
-      for (const name of Object.keys(row.limits)) delete process.env[name];
+      const s06 = await load<S06>("s06_context_compact", row.limits);
       await check(s06, row, TALK, s06);
     });
   }

@@ -4,10 +4,10 @@
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, realpathSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { after, type TestContext, test as testOf } from "node:test";
+import { after, mock, type TestContext, test as testOf } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { startServer } from "../offline/server.ts";
 
@@ -46,8 +46,15 @@ export async function goTo(workspace: string): Promise<void> {
 }
 
 let copies = 0;
-/** Imports the lesson whose suite was started, as the lesson that a case was written for, anew in the current folder. */
-export const underTest = async <Lesson>(): Promise<Lesson> => import(`${FILE}?copy=${copies++}`);
+/** Imports a lesson anew, as another program in the current folder would have it, with these variables in its environment. */
+export async function load<Lesson>(lesson: string, env: Record<string, string> = {}): Promise<Lesson> {
+  Object.assign(process.env, env);
+  const loaded = await import(`../agents/${lesson}.ts?copy=${copies++}`);
+  for (const name of Object.keys(env)) delete process.env[name];
+  return loaded;
+}
+/** The lesson whose suite was started, as the lesson that a case was written for. */
+export const underTest = <Lesson>(env?: Record<string, string>): Promise<Lesson> => load(LESSON, env);
 
 /** Cases that do not hold for the lesson whose suite was started, and why; `undefined` once they were met. */
 const exceptions = new Map<string, string>();
@@ -103,6 +110,31 @@ export function start(lesson: string, args: string[], env: Record<string, string
     child.on("close", (code) => resolve({ ...seen, code }));
   });
   return { child, seen, ended };
+}
+
+/** What something returns. What it prints meanwhile goes to `print`, not to the screen. */
+export async function capture<T>(work: () => T | Promise<T>, print: (text: string) => void): Promise<T> {
+  const write = process.stdout.write.bind(process.stdout);
+  const silent = mock.method(process.stdout, "write", (chunk: string | Uint8Array) => {
+    if (typeof chunk !== "string") return write(chunk); // the test runner's own report
+    print(chunk);
+    return true;
+  });
+  try {
+    return await work();
+  } finally {
+    silent.mock.restore();
+  }
+}
+
+/** Whether a process is there and no zombie. */
+export function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch (error) {
+    return error instanceof Error && "path" in error && !existsSync("/proc");
+  }
 }
 
 /** Waits until something is so; the suite's own time limit ends a wait in vain. */

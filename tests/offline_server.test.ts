@@ -8,6 +8,7 @@ import { after, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import { z } from "zod";
 import { type Failure, type Model, type Reply, scripted, startServer } from "../offline/server.ts";
+import { say } from "./replies.ts";
 
 const server = await startServer();
 after(() => server.close());
@@ -20,7 +21,6 @@ const BASE = { model: "claude-sonnet-5-5", max_tokens: 1000, messages: HELLO };
 const EPHEMERAL = { type: "ephemeral" } as const;
 const SUMMARIZED = { type: "adaptive", display: "summarized" } as const;
 
-const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
 const call = (...commands: string[]): Reply => ({
   content: commands.map((command) => ({ type: "tool_use", name: "bash", input: { command } })),
 });

@@ -5,7 +5,21 @@ import { dirname, join } from "node:path";
 import { afterEach, before, beforeEach, describe, type TestContext } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import { type Failure, type Reply, type ReplyBlock, scripted, startServer } from "../offline/server.ts";
-import { enterWorkspace, FILE, filesIn, goTo, LESSON, server, start, TSX, test, underTest, until } from "./harness.ts";
+import {
+  enterWorkspace,
+  FILE,
+  filesIn,
+  goTo,
+  isRunning,
+  LESSON,
+  server,
+  start,
+  TSX,
+  test,
+  underTest,
+  until,
+} from "./harness.ts";
+import { say, user } from "./replies.ts";
 
 const folder = enterWorkspace();
 const s01 = await underTest<typeof import("../agents/s01_agent_loop.ts")>();
@@ -13,10 +27,8 @@ const { agentLoop, approval, runBash } = s01;
 
 // Replies, histories and what is in them.
 
-const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
 const use = (input: unknown, name = "bash"): ReplyBlock => ({ type: "tool_use", name, input });
 const call = (...commands: string[]): Reply => ({ content: commands.map((command) => use({ command })) });
-const user = (content: string): Anthropic.MessageParam => ({ role: "user", content });
 const blocksIn = (messages: Anthropic.MessageParam[]) =>
   messages.flatMap(({ content }) => (typeof content === "string" ? [] : content));
 const resultsIn = (messages: Anthropic.MessageParam[]) =>
@@ -58,16 +70,6 @@ async function resultOf(command: string) {
   return results[0] ?? { id: "", text: "", failed: false };
 }
 
-/** Whether a process is there and no zombie. */
-function runs(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
-  } catch (error) {
-    return error instanceof Error && "path" in error && !existsSync("/proc");
-  }
-}
-
 function pidIn(name: string): number {
   const pid = Number(readFileSync(join(folder, name), "utf8"));
   assert.equal(pid > 0, true);
@@ -81,7 +83,7 @@ function pidIn(name: string): number {
 const ENDLESS = `echo before; head -c 300000 /dev/zero | tr '\\0' x
   sleep 1000 & echo $! > child; echo $$ > parent; echo > up; wait`;
 const isUp = () => existsSync(join(folder, "up"));
-const bothEnded = () => !runs(pidIn("parent")) && !runs(pidIn("child"));
+const bothEnded = () => !isRunning(pidIn("parent")) && !isRunning(pidIn("child"));
 
 describe(`what s01 teaches, in ${LESSON}`, () => {
   before(() => goTo(folder));
@@ -692,10 +694,10 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
         ),
       );
       t.after(() => process.kill(pid));
-      assert.equal(runs(pid), true);
+      assert.equal(isRunning(pid), true);
       writeFileSync("go", "");
       await until(() => existsSync("after"));
-      assert.equal(runs(pid), true);
+      assert.equal(isRunning(pid), true);
     });
 
     test("an interrupt after its command has ended does not reach a process in the background", async (t) => {
@@ -704,7 +706,7 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       t.after(() => process.kill(pid));
       stop.abort();
       assert.equal(await runBash("echo later"), "later");
-      assert.equal(runs(pid), true);
+      assert.equal(isRunning(pid), true);
     });
 
     test("30 MB of output are captured up to 10 MB: beginning and end stay, and the cut is stated", async () => {
@@ -902,7 +904,7 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       await until(() => existsSync("int-up"));
       run.child.kill("SIGINT");
       assert.equal((await run.ended).code, 0);
-      await until(() => !runs(pidIn("int-parent")) && !runs(pidIn("int-child")));
+      await until(() => !isRunning(pidIn("int-parent")) && !isRunning(pidIn("int-child")));
       assert.equal(existsSync("int-never"), false);
       assert.deepEqual(errorsIn(run.journal), []);
       assert.deepEqual(
@@ -931,7 +933,7 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
         await until(() => existsSync(up));
         run.child.kill(signal);
         assert.notEqual((await run.ended).code, 0);
-        await until(() => !runs(pidIn(parent)) && !runs(pidIn(child)));
+        await until(() => !isRunning(pidIn(parent)) && !isRunning(pidIn(child)));
       });
     }
 
@@ -1112,7 +1114,7 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       await run.at("still here", "");
       await run.at(PROMPT, "\x03");
       assert.equal(await run.ended, 0);
-      await until(() => !runs(pidIn("tty-parent")) && !runs(pidIn("tty-child")));
+      await until(() => !isRunning(pidIn("tty-parent")) && !isRunning(pidIn("tty-child")));
       assert.equal(!existsSync("tty-never") && !existsSync("tty-nor"), true);
       assert.deepEqual(errorsIn(run.journal), []);
       assert.equal(run.journal.length, 4);
@@ -1140,7 +1142,7 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       await until(() => existsSync("eof-pid") && readFileSync("eof-pid", "utf8") !== "");
       await run.at("", "\x04");
       await run.ended;
-      await until(() => !runs(pidIn("eof-pid")));
+      await until(() => !isRunning(pidIn("eof-pid")));
       assert.equal(run.journal.length, 1);
     });
   });

@@ -20,7 +20,7 @@ import {
 import { dirname, join, relative } from "node:path";
 import { after, afterEach, before, beforeEach, describe } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
-import { type Reply, type ReplyBlock, scripted } from "../offline/server.ts";
+import { type ReplyBlock, scripted } from "../offline/server.ts";
 import {
   carryOver,
   enterWorkspace,
@@ -34,6 +34,7 @@ import {
   underTest,
   until,
 } from "./harness.ts";
+import { say, use, user } from "./replies.ts";
 
 const folder = enterWorkspace();
 const s02 = await underTest<typeof import("../agents/s02_tool_use.ts")>();
@@ -55,9 +56,6 @@ describe(`what s02 teaches, in ${LESSON}`, () => {
     for (const name of readdirSync(folder)) rmSync(join(folder, name), { recursive: true, force: true });
   });
 
-  const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
-  const use = (name: string, input: unknown): ReplyBlock => ({ type: "tool_use", name, input });
-  const user = (content: string): Anthropic.MessageParam => ({ role: "user", content });
   const contentOf = (path: string | URL) => readFileSync(path, "utf8");
   const resultsIn = (messages: Anthropic.MessageParam[]) =>
     messages

@@ -6,6 +6,7 @@ import { before, beforeEach, describe } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
 import { type Reply, scripted } from "../offline/server.ts";
 import { carryOver, enterWorkspace, goTo, LESSON, server, start, test, underTest, until } from "./harness.ts";
+import { blocksOf, call as round, say, use } from "./replies.ts";
 
 const folder = enterWorkspace();
 const s03 = await underTest<typeof import("../agents/s03_todo_write.ts")>();
@@ -18,17 +19,12 @@ const items = (count: number) => Array.from({ length: count }, (_, i) => item(`s
 const PLAN = [item("read", "completed"), item("write", "in_progress"), item("test")];
 const RENDERED = "[x] #1: read\n[>] #2: write\n[ ] #3: test\n(1/3 completed)";
 
-const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
-const use = (name: string, input: unknown) => ({ type: "tool_use" as const, name, input });
-const round = (...content: Reply["content"]): Reply => ({ content });
 const plan = (list: unknown) => round(use("todo", { items: list }));
 const work = () => round(use("bash", { command: "echo working" }));
 const done = say("Done.");
 
 const REMINDER = { type: "text", text: "<reminder>Update your todos.</reminder>" };
 
-const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
-  typeof content === "string" ? [] : content;
 const resultsIn = (messages: Anthropic.MessageParam[]) =>
   messages.flatMap(blocksOf).filter((block) => block.type === "tool_result");
 const isReminder = (block: Anthropic.ContentBlockParam) => block.type === "text" && /<reminder>/.test(block.text);

@@ -7,14 +7,12 @@ import { before, beforeEach, describe } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
 import { type Failure, type Reply, scripted } from "../offline/server.ts";
 import { carryOver, enterWorkspace, goTo, LESSON, server, start, test, underTest, until } from "./harness.ts";
+import { blocksOf, call as round, say, use } from "./replies.ts";
 
 const folder = enterWorkspace();
 const s04 = await underTest<typeof import("../agents/s04_subagent.ts")>();
 s04.approval.always = true;
 
-const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
-const use = (name: string, input: unknown) => ({ type: "tool_use" as const, name, input });
-const round = (...content: Reply["content"]): Reply => ({ content });
 const task = (prompt: unknown) => round(use("task", { prompt }));
 const work = (command = "echo working") => round(use("bash", { command }));
 /** A round that costs nothing: its call is answered with an error. */
@@ -23,8 +21,6 @@ const done = say("Done.");
 /** A request that nothing happens to: the parent's, before the child's. */
 const WELL: Failure = { kind: "slow", delay: 0 };
 
-const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
-  typeof content === "string" ? [] : content;
 const resultsIn = (messages: Anthropic.MessageParam[]) =>
   messages.flatMap(blocksOf).filter((block) => block.type === "tool_result");
 const contentsIn = (messages: Anthropic.MessageParam[]) => resultsIn(messages).map(({ content }) => String(content));

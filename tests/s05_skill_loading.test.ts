@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { type Reply, scripted } from "../offline/server.ts";
 import { carryOver, enterWorkspace, goTo, LESSON, server, start, test, underTest } from "./harness.ts";
+import { call as round, say, use } from "./replies.ts";
 
 /** Writes `<skills>/<name>/SKILL.md`. @returns its path */
 function write(skills: string, name: string, text: string | Uint8Array): string {
@@ -29,9 +30,6 @@ const BROKEN = write(SKILLS, "broken", "Just a text without a head.\n");
 const s05 = await underTest<typeof import("../agents/s05_skill_loading.ts")>();
 s05.approval.always = true;
 
-const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
-const use = (name: string, input: unknown) => ({ type: "tool_use" as const, name, input });
-const round = (...content: Reply["content"]): Reply => ({ content });
 const load = (name: unknown) => round(use("load_skill", { name }));
 const done = say("Done.");
 

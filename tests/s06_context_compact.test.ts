@@ -6,24 +6,15 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { text as bodyOf } from "node:stream/consumers";
-import { afterEach, before, beforeEach, describe, mock } from "node:test";
+import { afterEach, before, beforeEach, describe } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
-import type { JournalEntry, Reply, ReplyBlock } from "../offline/server.ts";
+import type { JournalEntry, Reply } from "../offline/server.ts";
 import { scripted } from "../offline/server.ts";
-import { carryOver, enterWorkspace, FILE, goTo, LESSON, server, test, until } from "./harness.ts";
+import { capture, carryOver, enterWorkspace, goTo, LESSON, server, test, underTest, until } from "./harness.ts";
+import { answer, blocksOf, call, say, use, user } from "./replies.ts";
 
 type Lesson = typeof import("../agents/s06_context_compact.ts");
 type Messages = Anthropic.MessageParam[];
-
-const VARIABLES = [
-  "COMPACT_THRESHOLD",
-  "COMPACT_TURN_THRESHOLD",
-  "CONTEXT_WINDOW",
-  "COMPACT_KEEP_RECENT",
-  "COMPACT_MIN_SAVINGS",
-  "COMPACT_TEXTBOOK",
-  "COMPACT_PRESERVE",
-];
 
 const folder = enterWorkspace();
 mkdirSync(join(folder, "skills", "tidy"), { recursive: true });
@@ -32,31 +23,20 @@ writeFileSync(
   `---\nname: tidy\ndescription: how to tidy up\n---\n${"Tidy well. ".repeat(300)}`,
 );
 
-let loaded = 0;
-/** The lesson as it is with these variables in the environment, and no others of its own. */
+/** The lesson with these variables in its environment. */
 async function load(env: Record<string, string> = {}): Promise<Lesson> {
-  for (const name of VARIABLES) delete process.env[name];
-  const { ANTHROPIC_BASE_URL } = process.env;
-  Object.assign(process.env, env);
-  const lesson: Lesson = await import(`${FILE}?settings=${loaded++}`);
-  for (const name of VARIABLES) delete process.env[name];
-  process.env.ANTHROPIC_BASE_URL = ANTHROPIC_BASE_URL;
+  const lesson = await underTest<Lesson>(env);
   lesson.approval.always = true;
   return lesson;
 }
 
 // --- replies, histories and what is asked of them -------------------------------------------------------------------
 
-const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
-const use = (name: string, input: unknown, id?: string): ReplyBlock => ({ type: "tool_use", name, input, id });
-const call = (...content: ReplyBlock[]): Reply => ({ content });
 const read = (path: string) => call(use("read_file", { path }));
 const play = (...replies: Reply[]) => {
   server.model = scripted(...replies);
 };
 
-const user = (content: string): Anthropic.MessageParam => ({ role: "user", content });
-const answer = (text: string): Anthropic.MessageParam => ({ role: "assistant", content: [{ type: "text", text }] });
 let ids = 0;
 /** A call and its result, as two messages. */
 function round(name: string, input: object, content: Anthropic.ToolResultBlockParam["content"]): Messages {
@@ -68,8 +48,6 @@ function round(name: string, input: object, content: Anthropic.ToolResultBlockPa
 }
 const bashRound = (content: string) => round("bash", { command: "make" }, content);
 
-const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
-  typeof content === "string" ? [{ type: "text", text: content }] : content;
 const textsOf = (message: Anthropic.MessageParam | undefined) =>
   message ? blocksOf(message).flatMap((block) => (block.type === "text" ? [block.text] : [])) : [];
 const resultsOf = (messages: Messages) =>
@@ -89,19 +67,10 @@ const rejected = () => server.journal.filter(({ status }) => status !== 200).map
 
 let screen = "";
 /** What something returns, without its output on the screen, which `screen` then holds. */
-async function quiet<T>(run: () => Promise<T>): Promise<T> {
-  const write = process.stdout.write.bind(process.stdout);
-  const silent = mock.method(process.stdout, "write", (chunk: string | Uint8Array) => {
-    if (typeof chunk !== "string") return write(chunk); // the test runner's own report
-    screen += chunk;
-    return true;
+const quiet = <T>(work: () => T | Promise<T>): Promise<T> =>
+  capture(work, (text) => {
+    screen += text;
   });
-  try {
-    return await run();
-  } finally {
-    silent.mock.restore();
-  }
-}
 
 const turn = (lesson: Lesson, messages: Messages, options: { signal?: AbortSignal } = {}) =>
   quiet(() => lesson.agentLoop(messages, options));
@@ -182,7 +151,9 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
   });
 
   test("an empty variable is an unset one", async () => {
-    const lesson = await load(Object.fromEntries(VARIABLES.map((name) => [name, ""])));
+    const names = ["COMPACT_THRESHOLD", "COMPACT_TURN_THRESHOLD", "CONTEXT_WINDOW", "COMPACT_KEEP_RECENT"];
+    const others = ["COMPACT_MIN_SAVINGS", "COMPACT_TEXTBOOK", "COMPACT_PRESERVE"];
+    const lesson = await load(Object.fromEntries([...names, ...others].map((name) => [name, ""])));
     assert.deepEqual([lesson.THRESHOLD, lesson.TURN_THRESHOLD, lesson.KEEP_RECENT], [50_000, 167_000, 3]);
     assert.deepEqual(lesson.PRESERVE_RESULT_TOOLS, ["load_skill"]);
   });
@@ -1036,6 +1007,7 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
 
   const reads = (...paths: string[]) => paths.flatMap((path) => round("read_file", { path }, "(what it was then)"));
   const filler = (): Messages => [...bashRound("f"), ...bashRound("f"), answer("a word ".repeat(500))];
+  const filesShown = (texts: string[]) => texts.flatMap((text) => /content of (\S+),/.exec(text)?.[1] ?? []);
   const restored = (texts: string[], mark: string) => texts.filter((text) => text.includes(mark)).length;
   function file(name: string, content = `content of ${name}, as it is now`): string {
     mkdirSync("files", { recursive: true });
@@ -1069,7 +1041,7 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
       ...filler(),
     ];
     const { texts } = await compacted(lesson, messages, { trigger: "manual" });
-    const shown = texts.flatMap((text) => /content of (\S+),/.exec(text)?.[1] ?? []);
+    const shown = filesShown(texts);
     assert.equal(shown[0], "wanted.txt");
     assert.deepEqual(shown.toSorted(), ["c2", "d2", "wanted.txt"]);
   });
@@ -1084,7 +1056,7 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
       ...filler(),
     ];
     const { texts } = await compacted(lesson, messages, { trigger: "manual" });
-    const shown = texts.flatMap((text) => /content of (\S+),/.exec(text)?.[1] ?? []);
+    const shown = filesShown(texts);
     assert.deepEqual(shown.toSorted(), ["c3", "d3"]);
   });
 
@@ -1101,7 +1073,7 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
       ...filler(),
     ];
     const { texts } = await compacted(lesson, messages, { trigger: "manual" });
-    const shown = texts.flatMap((text) => /content of (\S+),/.exec(text)?.[1] ?? []);
+    const shown = filesShown(texts);
     assert.deepEqual(shown.toSorted(), ["a4", "b4"]);
   });
 

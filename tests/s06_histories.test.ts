@@ -5,11 +5,12 @@
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { mock, test } from "node:test";
+import { test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import fc from "fast-check";
 import type { Failure, JournalEntry, Reply, ReplyBlock } from "../offline/server.ts";
-import { folder, server } from "./harness.ts";
+import { capture, folder, load, server } from "./harness.ts";
+import { blocksOf } from "./replies.ts";
 
 type Lesson = typeof import("../agents/s06_context_compact.ts");
 type Messages = Anthropic.MessageParam[];
@@ -38,11 +39,7 @@ const LIMITS: Record<string, string>[] = [
   {},
 ];
 const lessons: Lesson[] = [];
-for (const limits of LIMITS) {
-  for (const name of Object.keys(process.env)) if (/^COMPACT_|^CONTEXT_WINDOW$/.test(name)) delete process.env[name];
-  Object.assign(process.env, limits);
-  lessons.push(await import(`../agents/s06_context_compact.ts?limits=${lessons.length}`));
-}
+for (const limits of LIMITS) lessons.push(await load("s06_context_compact", limits));
 const lessonAt = (i: number): Lesson => lessons[i] ?? assert.fail(`there is no lesson ${i}`);
 const { TRANSCRIPT_DIR } = lessonAt(0);
 
@@ -203,8 +200,6 @@ type Moment = {
 };
 type Played = { lesson: Lesson; moments: Moment[]; transcript?: string; lost: string };
 
-const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
-  typeof content === "string" ? [{ type: "text", text: content }] : content;
 const textsOf = (message: Anthropic.MessageParam | undefined) =>
   message ? blocksOf(message).flatMap((block) => (block.type === "text" ? [block.text] : [])) : [];
 const isSummary = ({ messages }: Anthropic.MessageCreateParams) =>
@@ -212,19 +207,7 @@ const isSummary = ({ messages }: Anthropic.MessageCreateParams) =>
 const isChild = ({ system }: Anthropic.MessageCreateParams) => String(system).startsWith("You are a subagent");
 
 /** What something returns, with `seen` called for each thing that it prints. */
-async function quiet<T>(run: () => T | Promise<T>, seen = () => {}): Promise<T> {
-  const write = process.stdout.write.bind(process.stdout);
-  const silent = mock.method(process.stdout, "write", (chunk: string | Uint8Array) => {
-    if (typeof chunk !== "string") return write(chunk); // the test runner's own report
-    seen();
-    return true;
-  });
-  try {
-    return await run();
-  } finally {
-    silent.mock.restore();
-  }
-}
+const quiet = <T>(work: () => T | Promise<T>, seen = () => {}): Promise<T> => capture(work, seen);
 
 const transcripts = (dir = TRANSCRIPT_DIR) =>
   (existsSync(dir) ? readdirSync(dir) : []).filter((name) => name.endsWith(".jsonl")).map((name) => join(dir, name));

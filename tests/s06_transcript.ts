@@ -13,37 +13,28 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, join } from "node:path";
-import { after, afterEach, before, beforeEach, describe, mock } from "node:test";
+import { after, afterEach, before, beforeEach, describe } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
 import { z } from "zod";
-import type { Reply, ReplyBlock } from "../offline/server.ts";
+import type { Reply } from "../offline/server.ts";
 import { scripted } from "../offline/server.ts";
-import { enterWorkspace, goTo, LESSON, server, start, test, underTest, until } from "./harness.ts";
+import { capture, enterWorkspace, goTo, LESSON, server, start, test, underTest, until } from "./harness.ts";
+import { answer, blocksOf, call, say, use, user } from "./replies.ts";
 
 const folder = enterWorkspace();
 /** What the lesson is loaded with here, and the programs are started with. */
 const LIMITS = { COMPACT_THRESHOLD: "8000", COMPACT_MIN_SAVINGS: "500", COMPACT_KEEP_RECENT: "1" };
-const unsetLimits = () => {
-  for (const name of Object.keys(LIMITS)) delete process.env[name];
-};
-Object.assign(process.env, LIMITS);
-const lesson = await underTest<typeof import("../agents/s06_context_compact.ts")>();
-unsetLimits();
+const lesson = await underTest<typeof import("../agents/s06_context_compact.ts")>(LIMITS);
 lesson.approval.always = true;
 
 type Messages = Anthropic.MessageParam[];
 const { TRANSCRIPT_DIR } = lesson;
 const TASKS = join(TRANSCRIPT_DIR, "tasks");
 
-const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
-const use = (name: string, input: unknown, id?: string): ReplyBlock => ({ type: "tool_use", name, input, id });
-const call = (...content: ReplyBlock[]): Reply => ({ content });
 const run = (command: string) => call(use("bash", { command }));
 const play = (...replies: Reply[]) => {
   server.model = scripted(...replies);
 };
-const user = (content: string): Anthropic.MessageParam => ({ role: "user", content });
-const answer = (text: string): Anthropic.MessageParam => ({ role: "assistant", content: [{ type: "text", text }] });
 const calls = (...ids: string[]): Anthropic.MessageParam => ({
   role: "assistant",
   content: ids.map((id) => ({ type: "tool_use", id, name: "bash", input: { command: "make" } })),
@@ -53,26 +44,13 @@ const results = (...ids: string[]): Anthropic.MessageParam => ({
   content: ids.map((id) => ({ type: "tool_result", tool_use_id: id, content: `result of ${id}` })),
 });
 
-const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
-  typeof content === "string" ? [{ type: "text", text: content }] : content;
 const resultsOf = (messages: Messages) =>
   messages.flatMap(blocksOf).flatMap((block) => (block.type === "tool_result" ? [String(block.content)] : []));
 const thinkingIn = (messages: Messages) =>
   messages.flatMap(blocksOf).filter((block) => block.type.endsWith("thinking")).length;
 
 /** What something returns, without its output on the screen. */
-async function quiet<T>(work: () => T | Promise<T>): Promise<T> {
-  const write = process.stdout.write.bind(process.stdout);
-  const silent = mock.method(process.stdout, "write", (chunk: string | Uint8Array) => {
-    if (typeof chunk !== "string") return write(chunk); // the test runner's own report
-    return true;
-  });
-  try {
-    return await work();
-  } finally {
-    silent.mock.restore();
-  }
-}
+const quiet = <T>(work: () => T | Promise<T>): Promise<T> => capture(work, () => {});
 const turn = (messages: Messages) => quiet(() => lesson.agentLoop(messages));
 const resume = (file: string) => quiet(() => lesson.resume(file));
 
@@ -122,7 +100,9 @@ describe(`the record on disk, in ${LESSON}`, () => {
     await goTo(folder);
     Object.assign(process.env, LIMITS);
   });
-  after(unsetLimits);
+  after(() => {
+    for (const name of Object.keys(LIMITS)) delete process.env[name];
+  });
 
   beforeEach(() => {
     rmSync(TRANSCRIPT_DIR, { recursive: true, force: true });
@@ -441,6 +421,7 @@ describe(`the record on disk, in ${LESSON}`, () => {
     assert.equal(code, 1);
     assert.match(stderr, /^.*--resume.*\n$/);
     assert.equal(server.journal.length, 0);
+    assert.ok(!existsSync(TRANSCRIPT_DIR), "looking makes no folder");
   });
 
   test("what was answered waits for the next request, also after a compaction at the prompt", async () => {

@@ -20,7 +20,9 @@ import { describe, type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
-import { type Reply, type ReplyBlock, scripted, startServer } from "../../offline/server.ts";
+import { type Reply, scripted, startServer } from "../../offline/server.ts";
+import { isRunning } from "../harness.ts";
+import { call, say, use } from "../replies.ts";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const AGENTS = fileURLToPath(new URL("../../agents", import.meta.url));
@@ -50,9 +52,6 @@ function programOf(runtime: Runtime): string {
 
 // What the model says in each lesson, so that the lesson uses what it teaches.
 
-const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
-const use = (name: string, input: unknown): ReplyBlock => ({ type: "tool_use", name, input });
-const call = (...content: ReplyBlock[]): Reply => ({ content });
 const bash = (command: string) => call(use("bash", { command }));
 
 const ANSWER = "That is done: 完成.";
@@ -212,16 +211,6 @@ async function runLesson(t: TestContext, runtime: Runtime, lesson: string, { rep
   assert.ok(seen.stdout.endsWith(`\n${ANSWER}\n`), seen.stdout);
 }
 
-/** Whether a process is there and no zombie. */
-function runs(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
-  } catch (error) {
-    return error instanceof Error && "path" in error && !existsSync("/proc");
-  }
-}
-
 /** Interrupts a command that goes on until it is killed, and has a child in the background. */
 async function interruptLesson(t: TestContext, runtime: Runtime) {
   const endless = "sleep 1000 & echo $! > child; echo $$ > parent; echo > up; wait";
@@ -231,16 +220,16 @@ async function interruptLesson(t: TestContext, runtime: Runtime) {
     await sleep(10, undefined, { signal: t.signal });
   }
   const pids = ["parent", "child"].map((name) => Number(readFileSync(join(folder, name), "utf8")));
-  assert.ok(pids.every(runs));
+  assert.ok(pids.every(isRunning));
   t.after(() => {
-    for (const pid of pids.filter(runs)) process.kill(pid, "SIGKILL"); // if the lesson has not done it
+    for (const pid of pids.filter(isRunning)) process.kill(pid, "SIGKILL"); // if the lesson has not done it
   });
   child.kill("SIGINT");
   assert.equal(await ended, 1, seen.stdout + seen.stderr);
   assert.equal(seen.stderr.replace(NOTICE, ""), "");
   assert.ok(seen.stdout.endsWith("\n(interrupted by user)\n[interrupted]\n"), seen.stdout);
   assert.equal(server.journal.length, 1);
-  while (pids.some(runs)) await sleep(10, undefined, { signal: t.signal });
+  while (pids.some(isRunning)) await sleep(10, undefined, { signal: t.signal });
 }
 
 const { optionalDependencies: PACKAGES } = JSON.parse(readFileSync(join(HERE, "package.json"), "utf8"));
