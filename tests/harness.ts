@@ -48,9 +48,13 @@ export async function goTo(workspace: string): Promise<void> {
 let copies = 0;
 /** Imports a lesson anew, as another program in the current folder would have it, with these variables in its environment. */
 export async function load<Lesson>(lesson: string, env: Record<string, string> = {}): Promise<Lesson> {
+  const before = Object.keys(env).map((name) => [name, process.env[name]] as const);
   Object.assign(process.env, env);
   const loaded = await import(`../agents/${lesson}.ts?copy=${copies++}`);
-  for (const name of Object.keys(env)) delete process.env[name];
+  for (const [name, value] of before) {
+    if (value === undefined) delete process.env[name];
+    else process.env[name] = value;
+  }
   return loaded;
 }
 /** The lesson whose suite was started, as the lesson that a case was written for. */
