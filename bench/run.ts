@@ -8,7 +8,7 @@
  * Without a path it measures speed, too, and writes bench/results.json and the charts of docs/.
  */
 import { fork } from "node:child_process";
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -21,7 +21,6 @@ import { measureSpeed, speedTables } from "./speed.ts";
 import { SHOWN, STRATEGIES, type Strategy, SWEEP, sourceOf, THRESHOLDS } from "./strategies.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const SCRATCH = join(ROOT, ".bench");
 
 /** A process that carries out one job after another. */
 function startWorker(folder: string, seen: () => void) {
@@ -42,7 +41,7 @@ function startWorker(folder: string, seen: () => void) {
     });
   const end = () => {
     child.removeAllListeners();
-    child.disconnect();
+    child.kill();
   };
   return { carryOut, end };
 }
@@ -53,13 +52,17 @@ async function replayAll(strategies: Strategy[], job: Pick<Job, "paths" | "assum
   const jobs = strategies.map((strategy) => ({ ...job, source: sourceOf(s06, strategy), env: strategy.env ?? {} }));
   const waiting = [...jobs.entries()];
   const results: Replayed[][] = [];
-  const workers = Array.from({ length: availableParallelism() }, (_, i) => startWorker(join(SCRATCH, `${i}`), seen));
-  const work = async ({ carryOut, end }: (typeof workers)[number]) => {
+  const scratch = mkdtempSync(join(ROOT, ".bench-")); // in here, so that the lessons find their packages
+  const workers = Array.from({ length: availableParallelism() }, (_, i) => startWorker(join(scratch, `${i}`), seen));
+  const work = async ({ carryOut }: (typeof workers)[number]) => {
     for (let next = waiting.shift(); next; next = waiting.shift()) results[next[0]] = await carryOut(next[1]);
-    end();
   };
-  await Promise.all(workers.map(work));
-  rmSync(SCRATCH, { recursive: true });
+  try {
+    await Promise.all(workers.map(work));
+  } finally {
+    for (const { end } of workers) end();
+    rmSync(scratch, { recursive: true, maxRetries: 5 });
+  }
   return results;
 }
 

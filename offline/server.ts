@@ -283,6 +283,7 @@ function place(path: PropertyKey[], body: unknown): string {
 
 /** Where in a JSON text the first lone surrogate is escaped, counted in characters from 0, or -1. */
 function loneSurrogate(json: string): number {
+  if (!/\\ud/i.test(json)) return -1; // of most requests
   // The second branch takes other escapes whole, so that an escaped backslash before a "u" is not misread.
   for (const { 0: escapes, index } of json.matchAll(/(?:\\u[0-9a-f]{4})+|\\./gi))
     if (escapes.length > 2 && !String(JSON.parse(`"${escapes}"`)).isWellFormed()) return index;
