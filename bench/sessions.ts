@@ -12,7 +12,8 @@ export type Recorded = {
   name: string;
   /**
    * The user's messages and the replies in turn, the user's first; after each reply the results of its calls, in their
-   * order, as strings. Thinking is as it was recorded, so its signatures are another server's. The last may be a reply.
+   * order, as strings. What a person asked while calls were open is a message of its own after their results. Thinking
+   * is as it was recorded, so its signatures are another server's. The last message may be a reply.
    */
   messages: Anthropic.MessageParam[];
   /** What was met, and how often. HANDLED says what was done with it; other keys are lines that were left out. */
@@ -98,7 +99,7 @@ type Call = Anthropic.ToolUseBlockParam;
 type Result = Anthropic.ToolResultBlockParam & { content: string };
 type Said = Anthropic.TextBlockParam | Anthropic.ThinkingBlockParam | Anthropic.RedactedThinkingBlockParam | Call;
 /** A message. Its results may belong to any call of the session. */
-type Turn = { role: "user" | "assistant"; said: Said[]; results: Result[] };
+type Turn = { role: "user" | "assistant"; said: Said[]; results: Result[]; isRequest: boolean };
 
 /** 1,500 tokens, about what an image of 1,000 × 1,000 pixels takes, at 3 characters each. */
 const IMAGE = "[image or document] ".padEnd(4_500, ".");
@@ -126,7 +127,7 @@ const resultOf = (id: string, content: string): Result => ({
 });
 
 function toTurn({ role, content }: z.output<typeof Message>, count: Count): Turn {
-  const turn: Turn = { role, said: [], results: [] };
+  const turn: Turn = { role, said: [], results: [], isRequest: false };
   for (const part of partsOf(content)) {
     const block = (role === "user" ? OfUser : OfModel).safeParse(part).data;
     if (block?.type === "tool_result") {
@@ -139,6 +140,7 @@ function toTurn({ role, content }: z.output<typeof Message>, count: Count): Turn
     else if (block?.type === "thinking" || block?.type === "redacted_thinking") turn.said.push(block);
     else turn.said.push(...textsIn([part], count).map((text) => ({ type: "text" as const, text })));
   }
+  turn.isRequest = role === "user" && turn.results.length === 0;
   return turn;
 }
 
@@ -150,14 +152,15 @@ function toHistory(turns: Turn[], count: Count): Anthropic.MessageParam[] {
     results.set(result.tool_use_id, before ? { ...before, content: `${before.content}\n${result.content}` } : result);
   }
   const history: { role: Turn["role"]; content: Anthropic.ContentBlockParam[] }[] = [];
-  const add = (role: Turn["role"], content: Anthropic.ContentBlockParam[]) => {
+  const add = (role: Turn["role"], content: Anthropic.ContentBlockParam[], isRequest = false) => {
     const last = history.at(-1);
-    if (last?.role === role) last.content.push(...content);
+    const isApart = isRequest && last?.content[0]?.type === "tool_result";
+    if (last?.role === role && !isApart) last.content.push(...content);
     else if (content.length > 0) history.push({ role, content: [...content] });
   };
 
   const called = new Set<string>();
-  for (const { role, said } of turns) {
+  for (const { role, said, isRequest } of turns) {
     const content = said.filter((block) => {
       if (block.type !== "tool_use") return true;
       if (called.has(block.id)) count("repeated call");
@@ -168,7 +171,7 @@ function toHistory(turns: Turn[], count: Count): Anthropic.MessageParam[] {
       count("missing beginning");
       add("user", [{ type: "text", text: "(the beginning was not recorded)" }]);
     }
-    add(role, content);
+    add(role, content, isRequest);
     for (const block of content) {
       if (block.type !== "tool_use") continue;
       const result = results.get(block.id);
@@ -193,8 +196,12 @@ function fromOwn(lines: OwnLine[], count: Count): Turn[] {
     if ("role" in line) turns.push(toTurn(line, count));
     else if (line.trigger === "refusal" || line.trigger === "rejected") {
       count("withdrawn request");
-      const request = turns.findLastIndex((turn) => turn.role === "user" && turn.results.length === 0);
-      turns.splice(Math.max(0, request));
+      turns.splice(
+        Math.max(
+          0,
+          turns.findLastIndex((turn) => turn.isRequest),
+        ),
+      );
     } else count("compaction");
   }
   return turns;
@@ -307,14 +314,14 @@ function fromClaude(lines: ClaudeLine[], count: Count): Turn[] {
     if (ofClient(line)) count("reply of the client");
     if (isUndone || ofClient(line)) continue;
 
-    const { role, said, results } = toTurn(line.message, count);
-    const turn: Turn = { role, said: [], results };
-    for (const result of results) {
+    const read = toTurn(line.message, count);
+    const turn: Turn = { ...read, said: [], isRequest: read.isRequest && !line.isMeta };
+    for (const result of read.results) {
       // `  12→` stands before each line of a file; the lessons show the text alone.
       if (reads.has(result.tool_use_id)) result.content = result.content.replace(/^ *\d+(→|\t)/gm, "");
     }
     if (line.isMeta) count("text of the client");
-    for (const block of said) {
+    for (const block of read.said) {
       if (block.type === "text" && line.isMeta && line.sourceToolUseID) {
         turn.results.push(resultOf(line.sourceToolUseID, block.text));
       } else if (block.type === "tool_use") {

@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
 import Anthropic from "@anthropic-ai/sdk";
 import { type Recorded, readSessions } from "../bench/sessions.ts";
 import { startServer } from "../offline/server.ts";
@@ -216,7 +217,8 @@ describe("a session of Claude Code", () => {
     assert.deepEqual(outline(session), [
       "user: First.",
       "assistant: One. | bash(t1)",
-      "user: t1: result of t1 | Second.",
+      "user: t1: result of t1",
+      "user: Second.",
       "assistant: Two.",
     ]);
     assert.deepEqual(session.met, { "system line": 2, compaction: 2, "missing parent": 1 });
@@ -292,6 +294,25 @@ describe("a session of Claude Code", () => {
     const session = read(replies("a", "elsewhere", "I go on."), asks("b", "a", "Do."), replies("c", "b", "Done."));
     assert.equal(outline(session)[0], "user: (the beginning was not recorded)");
     assert.deepEqual(session.met, { "missing beginning": 1 });
+    await isAccepted(session);
+  });
+
+  test("keeps apart from the results what a person asked while calls were open", async () => {
+    const session = read(
+      asks("a", null, "Go."),
+      replies("b", "a", [calls("t1")]),
+      asks("c", "b", [gets("t1", "Interrupted"), { type: "text", text: "A hint of the client." }]),
+      asks("d", "c", "[Request interrupted by user]"),
+      asks("e", "d", "Something else."),
+      replies("f", "e", "Well."),
+    );
+    assert.deepEqual(outline(session), [
+      "user: Go.",
+      "assistant: bash(t1)",
+      "user: t1: Interrupted | A hint of the client.",
+      "user: [Request interrupted by user] | Something else.",
+      "assistant: Well.",
+    ]);
     await isAccepted(session);
   });
 
@@ -393,7 +414,8 @@ describe("a session of Claude Code", () => {
     assert.deepEqual(outline(session), [
       "user: Go.",
       "assistant: bash(t_1)",
-      "user: t_1: a \ufffd b | Still there?",
+      "user: t_1: a \ufffd b",
+      "user: Still there?",
       "assistant: Yes. \u{1f600}",
     ]);
     assert.deepEqual(callsIn(session)[0]?.input, { command: "echo \ufffd" });
@@ -486,5 +508,59 @@ describe("paths", () => {
     isNamed(put("unanswered.jsonl", `${JSON.stringify(user("Hello?"))}\n`), /holds no conversation/);
     isNamed(none, /no \.jsonl files/);
     isNamed(join(folder, "missing"), /does not exist/);
+  });
+});
+
+describe("the sessions that are shipped", () => {
+  const sessions = readSessions([fileURLToPath(new URL("../bench/sessions", import.meta.url))]);
+  const requestsIn = ({ messages }: Recorded) => messages.filter(({ content }) => typeof content === "string");
+  const errorsIn = (session: Recorded) => resultsIn(session).filter((result) => result.is_error);
+
+  test("are at least four, each of 200,000 characters or more", () => {
+    assert.ok(sessions.length >= 4);
+    for (const { name, messages } of sessions) assert.ok(JSON.stringify(messages).length >= 200_000, name);
+  });
+
+  for (const session of sessions) {
+    test(`${session.name}: whole, of several requests, and accepted by the strict server`, async () => {
+      assert.deepEqual(session.met, {});
+      assert.ok(requestsIn(session).length >= 4);
+      assert.equal(session.messages.at(-1)?.role, "assistant");
+      await isAccepted(session);
+    });
+
+    test(`${session.name}: reads, edits, shell output, parallel calls, and edits that fail`, () => {
+      const names = new Set(callsIn(session).map(({ name }) => name));
+      for (const name of ["bash", "read_file", "write_file", "edit_file", "todo"]) assert.ok(names.has(name), name);
+      const most = session.messages.map(
+        (message) => blocksOf(message).filter((block) => block.type === "tool_use").length,
+      );
+      assert.ok(Math.max(...most) >= 2);
+      assert.ok(errorsIn(session).length > 0);
+    });
+
+    test(`${session.name}: an edit that worked replaces text that was shown before`, () => {
+      const failed = new Set(errorsIn(session).map((result) => result.tool_use_id));
+      const shown: string[] = [];
+      let [edits, unseen] = [0, 0];
+      for (const block of session.messages.flatMap(blocksOf)) {
+        if (block.type === "tool_result") shown.push(String(block.content));
+        if (block.type !== "tool_use") continue;
+        const { old_text, new_text, content } = Object(block.input);
+        if (block.name === "edit_file" && !failed.has(block.id)) {
+          edits++;
+          if (!shown.some((text) => text.includes(old_text))) unseen++;
+        }
+        shown.push(...[new_text, content].filter((text) => typeof text === "string"));
+      }
+      assert.ok(edits >= 20);
+      assert.ok(unseen <= edits / 20, `${unseen} of ${edits}`);
+    });
+  }
+
+  test("have rounds of ten parallel calls and more in at least two", () => {
+    const isWide = (message: Anthropic.MessageParam) =>
+      blocksOf(message).filter((block) => block.type === "tool_use").length >= 10;
+    assert.ok(sessions.filter(({ messages }) => messages.some(isWide)).length >= 2);
   });
 });
