@@ -25,9 +25,11 @@ export async function checkPage(root: string, page: Page, report: Report): Promi
           report(page.file, line + 1 + i, `code of ${[...text].length} characters, more than ${limit}`);
       if (node.lang === "mermaid") diagrams.push(checkDiagram(node.value, (error) => report(page.file, line, error)));
     }
-    if (node.type === "link" || node.type === "image" || node.type === "definition") {
-      const problem = linkProblem(root, page, node.url);
-      if (problem) report(page.file, line, `dead link ${node.url}: ${problem}`);
+    const urls = "url" in node ? [node.url] : [];
+    if (node.type === "html") for (const [, url = ""] of node.value.matchAll(/\b(?:href|src)="(.*?)"/g)) urls.push(url);
+    for (const url of urls) {
+      const problem = linkProblem(root, page, url);
+      if (problem) report(page.file, line, `dead link ${url}: ${problem}`);
     }
   });
   await Promise.all(diagrams);
@@ -78,7 +80,10 @@ async function checkDiagram(diagram: string, fail: (error: string) => void): Pro
 /** Each region that a lesson adds or changes has to be on its page; the diff shows the changed ones. */
 export function checkRegions(pages: Page[], lessons: Lesson[], report: Report): void {
   for (const lesson of lessons) {
-    const directives = pages.find(({ file }) => file === lesson.page)?.directives ?? [];
+    const page = pages.find(({ file }) => file === lesson.page);
+    if (!page) report(lesson.file, 1, `its page ${lesson.page} is missing`);
+    if (!page) continue;
+    const { directives } = page;
     const shown = directives.flatMap(({ kind, args }) => (kind === "region" ? [args.split(":")[0]] : []));
     const diff = directives.some(({ kind, args }) => kind === "diff" && args === lesson.name);
     for (const { region, state } of changes(lesson)) {

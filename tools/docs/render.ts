@@ -112,14 +112,12 @@ const run: Kind = async (args, project) => {
   const [, from, to, head, tail, command = ""] =
     /^(?:(?:lines (\d+)-(\d+)|(?:head (\d+))? ?(?:tail (\d+))?): )?(.+)$/.exec(args) ?? [];
   const lines = (await project.record(command)).split("\n");
-  const parts = from ? [lines.slice(Number(from) - 1, Number(to))] : [];
-  if (from && lines.length < Number(to)) throw new Error(`the output has only ${lines.length} lines`);
-  const [first, last] = from ? [Number(from) - 1, lines.length - Number(to)] : [0, 0];
-  let shown = parts.flat();
-  if (from) shown = [...(first > 0 ? ["[…]"] : []), ...shown, ...(last > 0 ? ["[…]"] : [])];
-  else if ((head || tail) && lines.length > Number(head ?? 0) + Number(tail ?? 0))
-    shown = [...lines.slice(0, Number(head ?? 0)), "[…]", ...lines.slice(lines.length - Number(tail ?? 0))];
-  else shown = lines;
+  if (Number(to) > lines.length) throw new Error(`the output has only ${lines.length} lines`);
+  const isShown = (i: number) => {
+    if (from) return Number(from) <= i + 1 && i + 1 <= Number(to);
+    return !(head || tail) || i < Number(head ?? 0) || i >= lines.length - Number(tail ?? 0);
+  };
+  const shown = lines.flatMap((line, i) => (isShown(i) ? [line] : i === 0 || isShown(i - 1) ? ["[…]"] : []));
   return fence("console", [`$ ${command}`, ...shown].join("\n").trimEnd());
 };
 

@@ -10,6 +10,7 @@ import {
   realpathSync,
   rmSync,
   symlinkSync,
+  writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,6 +20,7 @@ import pLimit from "p-limit";
 const COPIED = ["agents", "offline", "skills", "docs", "bench", "tests", "package.json", "tsconfig.json", "README.md"];
 const LIMIT = 120_000; // ms
 const WIDTH = 160; // characters
+const SAME_PID = 'if (/\\/agents\\//.test(process.argv[1])) Object.defineProperty(process, "pid", { value: 4711 });';
 
 /** Makes a function that runs a command with `bash -c` in a copy of the project, once each, two at a time. */
 export function recorder(root: string): (command: string) => Promise<string> {
@@ -33,15 +35,17 @@ export function recorder(root: string): (command: string) => Promise<string> {
 
 /** @throws when the command does not end in time */
 async function record(root: string, command: string): Promise<string> {
-  // Prompts hold the folder's path, so its length changes their size in tokens: it is the same everywhere.
+  // Prompts hold the folder's path and the lesson's pid. Both are as long in every run, or prompts would differ in tokens.
   const base = realpathSync(tmpdir());
   const home = mkdtempSync(join(base, "docs".padEnd(60 - base.length, "-")));
   try {
     const folder = join(home, "six-layers");
     mkdirSync(folder);
+    const filter = (file: string) => !file.endsWith("node_modules");
     for (const name of COPIED.filter((name) => existsSync(join(root, name))))
-      cpSync(join(root, name), join(folder, name), { recursive: true });
+      cpSync(join(root, name), join(folder, name), { recursive: true, filter });
     if (existsSync(join(root, "node_modules"))) symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
+    writeFileSync(join(home, "pid.mjs"), SAME_PID);
     const code = await run(command, folder, home);
     const output = stable(readFileSync(join(home, "output"), "utf8"), home);
     return output + (code === 0 ? "" : `${output && "\n"}(exit code ${code})`);
@@ -62,6 +66,7 @@ function run(command: string, cwd: string, home: string): Promise<number | null>
       LANG: "C.UTF-8",
       TZ: "UTC",
       ANTHROPIC_BASE_URL: "http://127.0.0.1:9",
+      NODE_OPTIONS: `--import=${join(home, "pid.mjs")}`,
       npm_config_offline: "true",
       npm_config_update_notifier: "false",
     },
@@ -93,13 +98,13 @@ function stable(output: string, home: string): string {
     .replaceAll(home, "~")
     .replaceAll(process.versions.node, "20.12.0")
     .replace(/\b(toolu|msg|req)_\w{10,}/g, "$1_01")
-    .replace(/transcript_\d{13}_\d+/g, "transcript_1763000000000_4711")
+    .replace(/transcript_\d{13}/g, "transcript_1763000000000")
     .replace(/\b[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\b/g, "00000000-0000-4000-8000-000000000000")
     .replace(/\b127\.0\.0\.1:\d+/g, "127.0.0.1:8080")
     .replace(/\(\d+(\.\d+)?ms\)/g, "(1ms)")
-    .replace(/duration_ms \d+(\.\d+)?/g, "duration_ms 1")
+    .replace(/\b(duration_ms:?) [\d.]+/g, "$1 1")
     .trimEnd()
-    .split("\n")
+    .split(/[^\S\n]*\n/)
     .map((line) => (line.length > WIDTH ? `${line.slice(0, WIDTH - 1)}…` : line))
     .join("\n");
 }
