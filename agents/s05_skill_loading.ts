@@ -53,7 +53,7 @@ const MAX_TOKENS = 32_000;
 /** "off" leaves the field out of the request, for servers and older models that do not know it. */
 const THINKING: Anthropic.ThinkingConfigParam | undefined =
   process.env.THINKING === "off" ? undefined : { type: "adaptive", display: "summarized" };
-/** Reads ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL from the environment. Its log is off: each error is told once, in one line. */
+/** Reads ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL from the environment. Its log is off: each error is told once. */
 const client = new Anthropic({ logLevel: "off" });
 // #endregion
 
@@ -129,8 +129,8 @@ const CAPTURE = 10_000_000; // bytes kept of an output: the beginning and what c
 export function runBash(command: string, signal?: AbortSignal): Promise<string> {
   return new Promise((resolve, reject) => {
     // cat makes both streams one real pipe: Node's pipes are sockets, which `> /dev/stderr` cannot open. When we stop
-    // reading, the second cat takes over, so that a process left in the background can go on printing. Neither hears the
-    // signals that a command sends its own group.
+    // reading, the second cat takes over, so that a process left in the background can go on printing. Neither hears
+    // the signals that a command sends its own group.
     const cats = 'trap "" HUP INT TERM; exec > >(cat || exec cat > /dev/null) 2>&1; trap - HUP INT TERM';
     const child = spawn("bash", ["-c", `${cats}; exec bash -c "$1"`, "bash", command], {
       cwd: WORKDIR,
@@ -420,7 +420,8 @@ const REMINDER: Anthropic.TextBlockParam = { type: "text", text: "<reminder>Upda
 // #endregion
 
 // #region subagent
-const CHILD_SYSTEM = `You are a subagent working in ${WORKDIR}. Do the task you are given with the tools, then answer with what was asked for: your last message is all that is passed on.`;
+const CHILD_SYSTEM = `You are a subagent working in ${WORKDIR}. Do the task you are given with the tools, then
+answer with what was asked for: your last message is all that is passed on.`;
 /** Rounds of tool calls a subagent may use. */
 const CHILD_ROUNDS = 30;
 
@@ -568,7 +569,7 @@ async function callModel(
       return await stream.finalMessage();
     } catch (error) {
       if (signal?.aborted) return undefined;
-      // The SDK retries what fails before the stream begins; a stream that breaks has neither status nor connection error.
+      // The SDK retries what fails before the stream begins; one that breaks has neither status nor connection error.
       const answered = error instanceof APIConnectionError || (error instanceof APIError && error.status);
       if (attempt === 2 || answered || !(error instanceof AnthropicError)) throw error;
       printLine(`[the reply broke off (${explain(error)}); trying once more]`);
@@ -603,8 +604,8 @@ const wellFormed = <T>(value: T): T =>
 const isObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /**
- * What of a reply the API takes back: no blank text, no broken strings, no input that is no object, no name that no tool
- * may have, no thinking at the end, and none after a block that had to change, since it is bound to what was before it.
+ * What of a reply the API takes back: no blank text, no broken strings, no input that is no object, no name that no
+ * tool may have, no thinking at the end, and none after a block that had to change, as it is bound to what was before.
  */
 function usableContent(reply: Anthropic.Message): Anthropic.ContentBlock[] {
   const isThinking = (block?: Anthropic.ContentBlock) => block?.type.endsWith("thinking");

@@ -61,7 +61,7 @@ const MAX_TOKENS = 32_000;
 /** "off" leaves the field out of the request, for servers and older models that do not know it. */
 const THINKING: Anthropic.ThinkingConfigParam | undefined =
   process.env.THINKING === "off" ? undefined : { type: "adaptive", display: "summarized" };
-/** Reads ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL from the environment. Its log is off: each error is told once, in one line. */
+/** Reads ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL from the environment. Its log is off: each error is told once. */
 const client = new Anthropic({ logLevel: "off" });
 // #endregion
 
@@ -137,8 +137,8 @@ const CAPTURE = 10_000_000; // bytes kept of an output: the beginning and what c
 export function runBash(command: string, signal?: AbortSignal): Promise<string> {
   return new Promise((resolve, reject) => {
     // cat makes both streams one real pipe: Node's pipes are sockets, which `> /dev/stderr` cannot open. When we stop
-    // reading, the second cat takes over, so that a process left in the background can go on printing. Neither hears the
-    // signals that a command sends its own group.
+    // reading, the second cat takes over, so that a process left in the background can go on printing. Neither hears
+    // the signals that a command sends its own group.
     const cats = 'trap "" HUP INT TERM; exec > >(cat || exec cat > /dev/null) 2>&1; trap - HUP INT TERM';
     const child = spawn("bash", ["-c", `${cats}; exec bash -c "$1"`, "bash", command], {
       cwd: WORKDIR,
@@ -428,7 +428,8 @@ const REMINDER: Anthropic.TextBlockParam = { type: "text", text: "<reminder>Upda
 // #endregion
 
 // #region subagent
-const CHILD_SYSTEM = `You are a subagent working in ${WORKDIR}. Do the task you are given with the tools, then answer with what was asked for: your last message is all that is passed on.`;
+const CHILD_SYSTEM = `You are a subagent working in ${WORKDIR}. Do the task you are given with the tools, then
+answer with what was asked for: your last message is all that is passed on.`;
 /** Rounds of tool calls a subagent may use. */
 const CHILD_ROUNDS = 30;
 
@@ -584,7 +585,7 @@ type Session = {
   tools: Anthropic.Tool[];
   /** 4 is the rule of thumb; every reply corrects it. */
   charsPerToken: number;
-  /** Its file, the folder made for it, the lines that are still to be written, and the messages that are in one or the other. */
+  /** Its file, the folder made for it, the lines still to be written, and the messages that are in one or the other. */
   transcript: string;
   folder: string;
   unwritten: string[];
@@ -637,7 +638,7 @@ function calibrate(messages: Anthropic.MessageParam[], usage: Anthropic.Usage): 
 // #region transcript
 let complained = false;
 
-/** Makes a folder of the record, readable by its owner alone. @throws if it is a link, which a repository may bring along */
+/** Makes a folder of the record, readable by its owner alone. @throws if it is a link, which a repository may bring */
 function makePrivate(folder: string): void {
   for (const each of [TRANSCRIPT_DIR, folder]) {
     if (lstatSync(each, { throwIfNoEntry: false })?.isSymbolicLink()) {
@@ -743,7 +744,7 @@ const PREVIEW = 2_000;
 /** The line by which a saved output is found again; a command may print one that only looks like it. */
 const SAVED_LINE = /^Output too large\. Saved to: \.transcripts\/outputs\/[\w-]+\.txt$/m;
 
-/** Saves a text that is too large for the context. @returns what stands for it there: where it is, its beginning and end */
+/** Saves a text too large for the context. @returns what stands for it there: where it is, its beginning and end */
 function saveOutput(id: string, text: string, preview = PREVIEW): string {
   const folder = join(TRANSCRIPT_DIR, "outputs");
   const name = id.replace(/[^\w-]/g, "_").slice(0, 100);
@@ -752,7 +753,8 @@ function saveOutput(id: string, text: string, preview = PREVIEW): string {
   while (taken(n)) n++;
   const file = join(folder, `${name}${n || ""}.txt`);
   const half = preview / 2; // the exit code of a command stands at the end
-  const shown = `[the first and the last ${half} of ${text.length} characters:]\n${text.slice(0, half)}\n[...]\n${text.slice(text.length - half)}`;
+  const [head, tail] = [text.slice(0, half), text.slice(text.length - half)];
+  const shown = `[the first and the last ${half} of ${text.length} characters:]\n${head}\n[...]\n${tail}`;
   try {
     makePrivate(folder);
     writeFileSync(file, text, { mode: 0o600, flag: "wx" });
@@ -783,7 +785,7 @@ function requestIn(message: Anthropic.MessageParam): string | undefined {
   return kept.find((text) => text !== undefined);
 }
 
-/** Whether the model has still to answer: the history ends with the person's words, with results, or with a request kept open. */
+/** Whether the model has still to answer: the history ends with the person's words, results, or a request kept open. */
 function isUnfinished(messages: Anthropic.MessageParam[]): boolean {
   const last = messages.at(-1);
   if (last?.role !== "user" || !isCompressed(last)) return last?.role === "user";
@@ -807,7 +809,7 @@ function dropTurn(messages: Anthropic.MessageParam[]): void {
 // #endregion
 
 // #region micro-compact
-/** Removes all thinking, which no longer fits once anything before it was rewritten. What the model noted in it stays, as text. */
+/** Removes all thinking: it does not fit once anything before it is rewritten. What the model noted stays, as text. */
 export function stripThinking(messages: Anthropic.MessageParam[]): void {
   for (const message of messages) {
     if (message.role !== "assistant" || typeof message.content === "string") continue;
@@ -883,13 +885,14 @@ function tailStart(messages: Anthropic.MessageParam[], trigger: Trigger): number
   return start;
 }
 
-/** Whether a summary would replace anything: more than the one message that a conversation begins with, unless that is huge. */
+/** Whether a summary would replace anything: more than the message a conversation begins with, unless that is huge. */
 function isWorthCompacting(messages: Anthropic.MessageParam[], trigger: Trigger): boolean {
   const head = messages.slice(0, tailStart(messages, trigger));
   return head.length > 1 || chars(head) / sessionOf(messages).charsPerToken > LARGE_OUTPUT;
 }
 
-const SUMMARY_PROMPT = `Write a summary of this conversation. It will replace everything above, and the work goes on from it alone, so leave nothing out that is still needed:
+const SUMMARY_PROMPT = `Write a summary of this conversation. It will replace everything above, and the work goes
+on from it alone, so leave nothing out that is still needed:
 1. the goal, and the person's standing instructions
 2. what was accomplished
 3. the current state
@@ -897,11 +900,12 @@ const SUMMARY_PROMPT = `Write a summary of this conversation. It will replace ev
 5. files touched, and what matters in each
 6. skills in use
 7. the next step
-Be brief (about ${count(SUMMARY)} tokens) but keep details: paths, names, values, error messages. Call no tools; answer with the summary only.`;
+Be brief (about ${count(SUMMARY)} tokens) but keep details: paths, names, values, error messages. Call no tools;
+answer with the summary only.`;
 
 /**
- * Asks for the summary with the prompt as it is, so that it is read from the prompt cache; if that is too long, with old
- * results cleared. @returns nothing if even that is too long, or on interruption @throws if the summary is of no use
+ * Asks for the summary with the prompt as it is, so that it is read from the prompt cache; if that is too long, with
+ * old results cleared. @returns nothing if even that is too long, or on interruption @throws if the summary is useless
  */
 async function summarize(messages: Anthropic.MessageParam[], options: CompactOptions): Promise<string | undefined> {
   const { system, tools } = sessionOf(messages);
@@ -973,7 +977,7 @@ function requestBefore(messages: Anthropic.MessageParam[], start: number) {
   return { request, isLarge, size: isLarge ? PREVIEW : request.length };
 }
 
-/** The message that stands for what was before `start`: summary, request, todos, and as many files as `room` tokens take. */
+/** The message that stands for what was before `start`: summary, request, todos, and files in at most `room` tokens. */
 function compressed(
   messages: Anthropic.MessageParam[],
   start: number,
@@ -1163,7 +1167,7 @@ export function resume(file: string): Anthropic.MessageParam[] {
   return history;
 }
 
-/** Gives each call one result, right after it: a kill leaves calls without, two runs in one file results without a call. */
+/** Gives each call one result, right after it: a kill leaves calls without, two runs in one file results without. */
 function pairUp(messages: Anthropic.MessageParam[]): Anthropic.MessageParam[] {
   const idsIn = (message: Anthropic.MessageParam) =>
     blocksOf(message).map((block) =>
@@ -1244,7 +1248,7 @@ async function callModel(
       return await stream.finalMessage();
     } catch (error) {
       if (signal?.aborted) return undefined;
-      // The SDK retries what fails before the stream begins; a stream that breaks has neither status nor connection error.
+      // The SDK retries what fails before the stream begins; one that breaks has neither status nor connection error.
       const answered = error instanceof APIConnectionError || (error instanceof APIError && error.status);
       if (attempt === 2 || answered || !(error instanceof AnthropicError)) throw error;
       printLine(`[the reply broke off (${explain(error)}); trying once more]`);
@@ -1282,8 +1286,8 @@ const wellFormed = <T>(value: T): T =>
 const isObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /**
- * What of a reply the API takes back: no blank text, no broken strings, no input that is no object, no name that no tool
- * may have, no thinking at the end, and none after a block that had to change, since it is bound to what was before it.
+ * What of a reply the API takes back: no blank text, no broken strings, no input that is no object, no name that no
+ * tool may have, no thinking at the end, and none after a block that had to change, as it is bound to what was before.
  */
 function usableContent(reply: Anthropic.Message): Anthropic.ContentBlock[] {
   const isThinking = (block?: Anthropic.ContentBlock) => block?.type.endsWith("thinking");
@@ -1399,7 +1403,8 @@ async function runCommand(messages: Anthropic.MessageParam[], line: string, sign
   }
   if (command === "/context") {
     printLine(
-      `context: ~${count(estimateTokens(messages))} tokens; compacted above ${count(THRESHOLD)} when a request arrives, above ${count(TURN_THRESHOLD)} within a turn`,
+      `context: ~${count(estimateTokens(messages))} tokens; compacted above ${count(THRESHOLD)} ` +
+        `when a request arrives, above ${count(TURN_THRESHOLD)} within a turn`,
     );
   } else printLine(command === "/help" ? COMMANDS : `unknown command ${command}; /help lists the commands`);
   return command === "/help" || command === "/context";
@@ -1443,7 +1448,8 @@ const HELP = `npx tsx agents/${basename(FILE)} [-y] [--resume | --transcript FIL
   --resume           go on with the newest conversation in .transcripts/
   --transcript FILE  go on with this one
 
-At the prompt, /help lists the commands; Ctrl-C stops a turn; q, exit or Ctrl-D leaves. Requests may be piped in, one a line.`;
+At the prompt, /help lists the commands; Ctrl-C stops a turn; q, exit or Ctrl-D leaves. Requests may be piped in, one
+a line.`;
 
 async function main(): Promise<void> {
   const { values: flags, positionals } = parseArgs({
