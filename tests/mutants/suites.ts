@@ -1,6 +1,7 @@
 /** Runs the suites of a lesson, whole or in part, in copies of the project in which the lesson can be changed. */
 import { spawn } from "node:child_process";
 import {
+  chmodSync,
   cpSync,
   existsSync,
   mkdirSync,
@@ -23,6 +24,7 @@ const SHARED = ["faults", "crashes", "escapes"];
 
 const ROOT = process.cwd();
 const SCRATCH = realpathSync(mkdtempSync(join(tmpdir(), "mutants-")));
+chmodSync(SCRATCH, 0o711); // a test goes on as another user
 const WATCH = import.meta.resolve("./watch.ts");
 export const LESSONS = readdirSync(join(ROOT, "agents"))
   .map((name) => basename(name, ".ts"))
@@ -72,6 +74,7 @@ export class Copy {
   readonly #home = mkdtempSync(join(SCRATCH, "copy-"));
 
   constructor() {
+    chmodSync(this.#home, 0o711);
     const left = [".env", ".git", ".mutants", ".offline", ".transcripts", "coverage", "node_modules"].map((name) =>
       join(ROOT, name),
     );
