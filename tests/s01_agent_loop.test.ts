@@ -293,7 +293,7 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
     });
 
     test("an input that is no object is an error and leaves a history that the API accepts", async () => {
-      for (const input of ["ls", ["ls"]]) {
+      for (const input of ["ls", ["ls"], null]) {
         const { messages, results } = await turn([{ content: [use(input)] }, say("sorry")]);
         assert.equal(results[0]?.failed, true);
         await goOn(messages);
