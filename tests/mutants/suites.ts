@@ -24,7 +24,7 @@ const SHARED = ["faults", "crashes", "escapes"];
 
 const ROOT = process.cwd();
 const SCRATCH = realpathSync(mkdtempSync(join(tmpdir(), "mutants-")));
-chmodSync(SCRATCH, 0o711); // a test goes on as another user
+chmodSync(SCRATCH, 0o711); // a test goes on as another user, who takes notes, too
 const WATCH = import.meta.resolve("./watch.ts");
 export const LESSONS = readdirSync(join(ROOT, "agents"))
   .map((name) => basename(name, ".ts"))
@@ -171,7 +171,8 @@ function __note(stretch) {
     const shared = SHARED.map((name) => `${name}.test.ts`).filter((name) => existsSync(join(ROOT, "tests", name)));
     const suites: Suite[] = [];
     for (const file of [...files, ...shared].map((name) => join("tests", name))) {
-      rmSync(notesFile, { force: true });
+      writeFileSync(notesFile, "");
+      chmodSync(notesFile, 0o666);
       this.write(lesson, noting);
       const began = Date.now();
       const { passed, ended, errors } = await this.run(file, 600_000, [], false);
