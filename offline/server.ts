@@ -545,7 +545,7 @@ function draftsOf(reply: Reply, failure: Failure | undefined): Draft[] {
 function generatedFor(block: ReplyBlock): string {
   if (block.type === "text") return block.text;
   if (block.type === "thinking") return block.thinking;
-  return block.type === "tool_use" ? JSON.stringify(block.input ?? {}) : "";
+  return block.type === "tool_use" ? JSON.stringify(block.input === undefined ? {} : block.input) : "";
 }
 
 const sizeOf = (drafts: Draft[]): number => drafts.reduce((sum, { generated }) => sum + generated.length, 0);

@@ -182,3 +182,17 @@ test("it runs the survivors again, and the tests that were added since kill them
   assert.match(output, /^s01_room: 1 of 3 mutants/m);
   assert.deepEqual(rowOf(output, "s01_room")?.slice(0, 7), [3, 3, 0, 0, 0, 0, 100]);
 });
+
+test("it stops when nothing can be run any more, and calls no mutant killed for that", async () => {
+  await first;
+  write(
+    "tests/s01_room.test.ts",
+    'import { existsSync, writeFileSync } from "node:fs";',
+    'if (existsSync("ran")) throw new Error("it has run once");',
+    'writeFileSync("ran", "");',
+    ...SUITE("s01_room", 'test("too many", () => assert.equal(lesson.isFull(2, 1), true));'),
+  );
+  const { code, output } = await run("s01");
+  assert.equal(code, 1);
+  assert.match(output, /s01_room\.test\.ts does not run any more, with nothing changed: .*it has run once/s);
+});

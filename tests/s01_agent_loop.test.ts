@@ -293,7 +293,7 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
     });
 
     test("an input that is no object is an error and leaves a history that the API accepts", async () => {
-      for (const input of ["ls", ["ls"]]) {
+      for (const input of ["ls", ["ls"], null]) {
         const { messages, results } = await turn([{ content: [use(input)] }, say("sorry")]);
         assert.equal(results[0]?.failed, true);
         await goOn(messages);
@@ -1141,7 +1141,8 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       await run.at("Run it?", "\r");
       await until(() => existsSync("eof-pid") && readFileSync("eof-pid", "utf8") !== "");
       await run.at("", "\x04");
-      await run.ended;
+      assert.equal(await run.ended, 0);
+      assert.match(run.screen(), /\[interrupted\]\r\n\r\n$/, "the shell's prompt goes on a line of its own");
       await until(() => !isRunning(pidIn("eof-pid")));
       assert.equal(run.journal.length, 1);
     });

@@ -21,6 +21,7 @@ import { dirname, join, relative } from "node:path";
 import { after, afterEach, before, beforeEach, describe } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
 import { type ReplyBlock, scripted } from "../offline/server.ts";
+import { watching } from "./disk.ts";
 import {
   carryOver,
   enterWorkspace,
@@ -108,6 +109,11 @@ describe(`what s02 teaches, in ${LESSON}`, () => {
     for (const tool of TOOLS) assert.ok(tool.description, "there is none");
   });
 
+  test("the system prompt names the workspace, and says that files are for the file tools", () => {
+    assert.ok(s02.SYSTEM.includes(folder), s02.SYSTEM);
+    assert.match(s02.SYSTEM, /file tools for files/);
+  });
+
   test("each tool has a handler, and each handler a tool", () => {
     assert.deepEqual(
       Object.keys(TOOL_HANDLERS),
@@ -157,8 +163,7 @@ describe(`what s02 teaches, in ${LESSON}`, () => {
     const { results } = await calling(...names.map((name) => use(name, { path: "a", content: "b" })));
     for (const [i, name] of names.entries()) {
       assert.equal(results[i]?.failed, true);
-      for (const part of [name, "bash", "read_file", "write_file", "edit_file"])
-        assert.ok(results[i].text.includes(part), results[i].text);
+      assert.match(results[i].text, new RegExp(`${name}\\b.* bash, read_file, write_file, edit_file\\b`));
     }
   });
 
@@ -340,6 +345,18 @@ describe(`what s02 teaches, in ${LESSON}`, () => {
     assert.throws(() => runRead("pipe"), /pipe/);
   });
 
+  test("a file that becomes a pipe between the check and the reading is refused, too", async () => {
+    writeFileSync("f", "text");
+    const swap = (what: string) => {
+      if (what !== "openSync f") return;
+      rmSync("f");
+      assert.equal(spawnSync("mkfifo", ["f"]).status, 0);
+    };
+    await watching({ stage: swap }, () =>
+      assert.throws(() => runRead("f"), /read_file: f is no regular file any more/),
+    );
+  });
+
   test("CRLF, a byte order mark and characters of several bytes are read as they are", () => {
     writeFileSync("f", "\ufeff一\r\n😀\r\n");
     assert.equal(runRead("f", 1, 1).split("\n")[0], "\ufeff一\r");
@@ -405,6 +422,28 @@ describe(`what s02 teaches, in ${LESSON}`, () => {
     assert.deepEqual(filesIn(folder), ["src"]);
   });
 
+  test("when the disk is full, a write fails and leaves the old file and nothing else", async () => {
+    writeFileSync("f", "old");
+    await watching({ room: () => 10 }, () => assert.throws(() => runWrite("f", "much more than fits"), /ENOSPC/));
+    assert.equal(contentOf("f"), "old");
+    assert.deepEqual(filesIn(folder), ["f"]);
+  });
+
+  test("no file stays open, whether reading and writing go well or not", async () => {
+    /** The lowest number that no open file has. */
+    const free = () => {
+      const file = openSync(".", "r");
+      closeSync(file);
+      return file;
+    };
+    const before = free();
+    runWrite("f", "x");
+    runEdit("f", "x", "y");
+    runRead("f");
+    await watching({ room: () => 0 }, () => assert.throws(() => runWrite("f", "x"), /ENOSPC/));
+    assert.equal(free(), before);
+  });
+
   test("after a write only the file is there", () => {
     runWrite("src/f", "x");
     runEdit("src/f", "x", "y");
@@ -449,6 +488,8 @@ describe(`what s02 teaches, in ${LESSON}`, () => {
     writeFileSync("f", "}\n}\n}\n");
     assert.throws(() => runEdit("f", "}\n}", "}"), /2 times/);
     assert.equal(contentOf("f"), "}\n}\n}\n");
+    writeFileSync("f", "aaa");
+    assert.throws(() => runEdit("f", "aa", "b"), /2 times/);
   });
 
   test("both texts are literal", () => {
@@ -494,6 +535,12 @@ describe(`what s02 teaches, in ${LESSON}`, () => {
     assert.equal(contentOf("f"), "a\r\nb\r\nc\r\n");
   });
 
+  test("a file of one line without an end has no line ends to keep", () => {
+    writeFileSync("f", "ab");
+    runEdit("f", "b", "\nb\n");
+    assert.equal(contentOf("f"), "a\nb\n");
+  });
+
   test("in a file with both kinds of line end, an edit is literal", () => {
     writeFileSync("f", "a\r\nb\nc\n");
     assert.throws(() => runEdit("f", "a\nb", "x"), /does not occur/);
@@ -508,7 +555,8 @@ describe(`what s02 teaches, in ${LESSON}`, () => {
   });
 
   test("a write-protected file is not replaced", () => {
-    writeFileSync("f", "old");
+    runWrite("f", "older");
+    runWrite("f", "old");
     chmodSync("f", 0o444);
     chmodSync(".", 0o777); // so that only the file's own protection is in the way
     const script = `import { runWrite } from ${JSON.stringify(FILE)};
@@ -516,7 +564,7 @@ describe(`what s02 teaches, in ${LESSON}`, () => {
     try { runWrite("f", "new"); } catch (error) { console.log(error.message); }`;
     writeFileSync("writer.mjs", script);
     const { stdout } = spawnSync(process.execPath, ["--import", TSX, "writer.mjs"], { encoding: "utf8" });
-    assert.match(stdout, /EACCES/);
+    assert.match(stdout, /EACCES.* access 'f'/);
     assert.equal(contentOf("f"), "old");
   });
 });

@@ -135,6 +135,12 @@ describe(`what s04 teaches, in ${LESSON}`, () => {
       assert.deepEqual(reminded[0] && contentsIn(reminded), ["worked"]);
       assertAccepted();
     });
+
+    test("leaves the parent's count to the parent, which is not reminded when it has just planned", async () => {
+      const messages: Anthropic.MessageParam[] = [];
+      await ask(messages, round(use("todo", { items: [] })), task("work"), quick(), say("worked"), work(), done);
+      assert.doesNotMatch(JSON.stringify(messages), /<reminder>/);
+    });
   });
 
   describe("what comes back", () => {
@@ -168,7 +174,7 @@ describe(`what s04 teaches, in ${LESSON}`, () => {
       await ask(messages, task("count"), round({ type: "text", text: " \n" }), done);
       const [first, second] = contentsIn(messages);
       assert.match(first ?? "", /not done: it ended without an answer\)\nIt is 7\.$/);
-      assert.match(second ?? "", /not done: it ended without an answer/);
+      assert.match(second ?? "", /not done: it ended without an answer\)\n\(it wrote nothing\)$/);
       assertAccepted();
     });
 
@@ -316,9 +322,16 @@ describe(`what s04 teaches, in ${LESSON}`, () => {
   });
 
   describe("the task tool", () => {
-    test("needs a prompt: without one, or with one that is no text, there is an error and no child", async () => {
+    test("tells the model what it is for and what comes back; the system prompt says when to use it", () => {
+      const description = s04.TOOLS.find(({ name }) => name === "task")?.description ?? "";
+      assert.match(description, /subagent.*fresh context.*only its final answer/);
+      assert.match(s04.SYSTEM, /much reading.*short answer.*task/);
+    });
+
+    test("needs a prompt: without one, or with one that is no text or blank, there is an error and no child", async () => {
       const messages: Anthropic.MessageParam[] = [];
-      const inputs = [{}, { description: "only that" }, { prompt: 7 }, { prompt: ["a", "b"] }, { prompt: null }];
+      const prompts = [7, ["a", "b"], null, "", " \n"];
+      const inputs = [{}, { description: "only that" }, ...prompts.map((prompt) => ({ prompt }))];
       assert.equal(await ask(messages, ...inputs.map((input) => round(use("task", input))), done), "done");
       const results = resultsIn(messages);
       assert.equal(results.length, inputs.length);
@@ -340,10 +353,10 @@ describe(`what s04 teaches, in ${LESSON}`, () => {
       assertAccepted();
     });
 
-    test("takes a task of 80 KB in one line", async () => {
+    test("takes a task of one character, and one of 80 KB in one line", async () => {
       const messages: Anthropic.MessageParam[] = [];
-      await ask(messages, task("x".repeat(80_000)), say("read"), done);
-      assert.deepEqual(contentsIn(messages), ["read"]);
+      await ask(messages, task("x".repeat(80_000)), say("read"), task("?"), say("what?"), done);
+      assert.deepEqual(contentsIn(messages), ["read", "what?"]);
       assertAccepted();
     });
   });
@@ -379,10 +392,10 @@ describe(`what s04 teaches, in ${LESSON}`, () => {
       const wordy = round(
         { type: "thinking", thinking: "child thinks\nmore thinking" },
         { type: "text", text: "child says\nmore words" },
-        use("bash", { command: "echo child output; echo more output" }),
+        use("bash", { command: "echo child output; echo between; echo more output" }),
       );
       server.model = scripted(
-        task("count"),
+        round({ type: "thinking", thinking: "parent thinks" }, use("task", { prompt: "count" })),
         wordy,
         say("child's answer"),
         work("echo parent output"),
@@ -390,6 +403,7 @@ describe(`what s04 teaches, in ${LESSON}`, () => {
       );
       const { code, stdout } = await start(LESSON, ["-y", "delegate"]).ended;
       assert.equal(code, 0);
+      assert.match(stdout, /^parent thinks\n> task/);
       const lines = stdout.split("\n");
       const mentions = (word: RegExp) => lines.filter((line) => word.test(line));
       const childs = mentions(

@@ -1,7 +1,8 @@
 // Skills: what a SKILL.md may look like, what of it is in the system prompt, and what comes when the model asks for it.
 
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import fs, { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { before, beforeEach, describe } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -89,7 +90,7 @@ describe(`what s05 teaches, in ${LESSON}`, () => {
     for (const [kind, sign] of Object.entries({ literal: "|", folded: ">", "literal, stripped": "|-" })) {
       test(`may have a description over several lines as a ${kind} block, which takes one line in the prompt`, () => {
         const { description } = read(
-          `---\nname: one\ndescription: ${sign}\n  First line: with a colon,\n  second line.\n---\nbody`,
+          `---\nname: one\ndescription: ${sign}\n  First line: with a colon,\n\n  second line.\n---\nbody`,
         );
         assert.equal(description.trim(), "- one: First line: with a colon, second line.");
       });
@@ -129,6 +130,16 @@ describe(`what s05 teaches, in ${LESSON}`, () => {
       assert.equal(content, '<skill name="one">\nbody\n</skill>');
     });
 
+    test("may have blanks after the line that ends its head", () => {
+      assert.equal(read("---\nname: one\ndescription: d\n--- \t\nbody").content, '<skill name="one">\nbody\n</skill>');
+    });
+
+    test("may have a head of which the YAML parser has doubts, which nobody is told", (t) => {
+      const warning = t.mock.method(process, "emitWarning", () => {});
+      assert.equal(read("---\nname: one\ndescription: !unknown d\n---\nbody").description, "- one: d");
+      assert.equal(warning.mock.callCount(), 0);
+    });
+
     test("may end with its head", () => {
       assert.match(read("---\nname: one\ndescription: d\n---").content, /^<skill name="one">\s*<\/skill>$/);
     });
@@ -151,16 +162,21 @@ describe(`what s05 teaches, in ${LESSON}`, () => {
       ["without a head", "# Only a body\n", /frontmatter|---/],
       ["that is empty", "", /frontmatter|---/],
       ["whose head is not closed", "---\nname: one\ndescription: d\n\nbody\n", /frontmatter|---/],
+      ["whose head ends in a line that goes on", "---\nname: one\ndescription: d\n---more\nbody\n", /frontmatter|---/],
       ["whose head comes after other text", `Hello.\n${skillText("one", "d", "b")}`, /frontmatter|---/],
       ["whose YAML is wrong", "---\nname: one\ndescription: [unclosed\n---\nbody", /flow|line|\]/i],
       ["whose YAML has one key twice", "---\nname: one\nname: two\ndescription: d\n---\nbody", /unique|duplicate/i],
-      ["without a name", "---\ndescription: d\n---\nbody", /name/],
+      ["without a name", "---\ndescription: d\n---\nbody", /the frontmatter does not fit.*name/],
       ["without a description", "---\nname: one\n---\nbody", /description/],
-      ["with an empty description", '---\nname: one\ndescription: ""\n---\nbody', /description/],
-      ["with a blank description", '---\nname: one\ndescription: "  "\n---\nbody', /description/],
+      ["with an empty description", '---\nname: one\ndescription: ""\n---\nbody', /must not be empty.*description/],
+      ["with a blank description", '---\nname: one\ndescription: "  "\n---\nbody', /must not be empty.*description/],
       ["with a list as its description", "---\nname: one\ndescription: [a, b]\n---\nbody", /description/],
       ["with a number as its name", "---\nname: 7\ndescription: d\n---\nbody", /name/],
-      ["with a name that breaks out of the tag", "---\nname: 'a\"><b'\ndescription: d\n---\nbody", /name/],
+      [
+        "with a name that breaks out of the tag",
+        "---\nname: 'a\"><b'\ndescription: d\n---\nbody",
+        /letters, digits.*name/,
+      ],
       ["whose head is a list", "---\n- name\n- description\n---\nbody", /object|frontmatter/],
       ["whose head is a text", "---\njust text\n---\nbody", /object|frontmatter/],
       ["that is binary", Uint8Array.from([0x2d, 0x2d, 0x2d, 0x0a, 0, 255, 254, 0, 1]), /frontmatter|---/],
@@ -213,8 +229,8 @@ describe(`what s05 teaches, in ${LESSON}`, () => {
       const loader = new s05.SkillLoader(join(folder, "nowhere"));
       assert.equal(loader.skills.size, 0);
       assert.deepEqual(loader.warnings, []);
-      assert.notEqual(loader.descriptions().trim(), "");
-      assert.throws(() => loader.content("pdf"), /pdf/);
+      assert.equal(loader.descriptions(), "(none)");
+      assert.throws(() => loader.content("pdf"), /no skill pdf; there are: none/);
     });
 
     test("may hold other files, and folders without a SKILL.md", () => {
@@ -232,20 +248,22 @@ describe(`what s05 teaches, in ${LESSON}`, () => {
       assert.equal(new s05.SkillLoader(file).skills.size, 0);
     });
 
-    test("is listed in the same order wherever it is read", () => {
-      const { loader } = loaderFor({
-        c: skillText("c", "third", ""),
-        a: skillText("a", "first", ""),
-        b: skillText("b", "second", ""),
+    test("is listed in the same order, whatever order the system lists its folders in", (t) => {
+      const texts = { c: skillText("c", "third", ""), a: skillText("a", "first", ""), b: skillText("b", "second", "") };
+      t.mock.method(fs, "readdirSync", () => Object.keys(texts)); // Node itself sorts names, other runtimes do not
+      syncBuiltinESMExports();
+      t.after(() => {
+        t.mock.restoreAll();
+        syncBuiltinESMExports();
       });
-      assert.equal(loader.descriptions(), "- a: first\n- b: second\n- c: third");
+      assert.equal(loaderFor(texts).loader.descriptions(), "- a: first\n- b: second\n- c: third");
     });
   });
 
   describe("layer 1, the system prompt", () => {
     test("names each skill with its description, and holds no body", () => {
       assert.match(s05.SYSTEM, /^- pdf: Work with PDF files\.\n- weather: Tell the weather\.$/m);
-      assert.match(s05.SYSTEM, /load_skill/);
+      assert.match(s05.SYSTEM, /load it with load_skill before you begin/);
       assert.doesNotMatch(s05.SYSTEM, /pdftotext|window|broken/);
     });
 
@@ -261,6 +279,11 @@ describe(`what s05 teaches, in ${LESSON}`, () => {
   });
 
   describe("layer 2, load_skill", () => {
+    test("is a tool that says what it loads, and by what", () => {
+      const description = s05.TOOLS.find(({ name }) => name === "load_skill")?.description ?? "";
+      assert.match(description, /instructions of a skill by its name/);
+    });
+
     test("gives the body in a skill tag", async () => {
       const [result] = await ask(load("pdf"), done);
       assert.equal(result?.content, '<skill name="pdf">\n# PDF\n\nUse pdftotext.\n</skill>');

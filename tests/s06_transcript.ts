@@ -504,6 +504,16 @@ describe(`the record on disk, in ${LESSON}`, () => {
     assert.match(JSON.stringify(sentAt(2)), /A summary\..*\/etc\/hosts/);
   });
 
+  test("a command in place of a request is carried out, and the exit code says whether there is such a command", async () => {
+    for (const [command, code] of [
+      ["/help", 0],
+      ["/context", 0],
+      ["/bogus", 1],
+    ] as const)
+      assert.equal((await start(LESSON, [command]).ended).code, code, command);
+    assert.equal(server.journal.length, 0);
+  });
+
   test("the command line's help names the ways to take up a conversation", async () => {
     const { code, stdout } = await start(LESSON, ["--help"]).ended;
     assert.equal(code, 0);

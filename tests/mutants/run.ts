@@ -114,6 +114,11 @@ async function judge(copy: Copy, { id, lesson, ...change }: Mutant, suites: Suit
     if (ran.timedOut) return { id, end: "timed out", by: file };
     if (ran.passed) continue;
     const { failed, errors } = ran;
+    if (failed === undefined) {
+      copy.write(lesson, source); // either this mutant cannot be loaded, or nothing can be run any more
+      const { passed, errors } = await copy.run(file, limit, names.slice(0, 1));
+      if (!passed) throw new Error(`${file} does not run any more, with nothing changed: ${errors}`);
+    }
     return { id, end: "killed", by: failed ?? errors.split("\n").find((line) => /Error/.test(line)) ?? file };
   }
   return { id, end: isReached ? "survived" : "not reached", by: "" };

@@ -1,6 +1,7 @@
 /** Runs the suites of a lesson, whole or in part, in copies of the project in which the lesson can be changed. */
 import { spawn } from "node:child_process";
 import {
+  chmodSync,
   cpSync,
   existsSync,
   mkdirSync,
@@ -23,6 +24,7 @@ const SHARED = ["faults", "crashes", "escapes"];
 
 const ROOT = process.cwd();
 const SCRATCH = realpathSync(mkdtempSync(join(tmpdir(), "mutants-")));
+chmodSync(SCRATCH, 0o711); // a test goes on as another user, who takes notes, too
 const WATCH = import.meta.resolve("./watch.ts");
 export const LESSONS = readdirSync(join(ROOT, "agents"))
   .map((name) => basename(name, ".ts"))
@@ -72,6 +74,7 @@ export class Copy {
   readonly #home = mkdtempSync(join(SCRATCH, "copy-"));
 
   constructor() {
+    chmodSync(this.#home, 0o711);
     const left = [".env", ".git", ".mutants", ".offline", ".transcripts", "coverage", "node_modules"].map((name) =>
       join(ROOT, name),
     );
@@ -168,7 +171,8 @@ function __note(stretch) {
     const shared = SHARED.map((name) => `${name}.test.ts`).filter((name) => existsSync(join(ROOT, "tests", name)));
     const suites: Suite[] = [];
     for (const file of [...files, ...shared].map((name) => join("tests", name))) {
-      rmSync(notesFile, { force: true });
+      writeFileSync(notesFile, "");
+      chmodSync(notesFile, 0o666);
       this.write(lesson, noting);
       const began = Date.now();
       const { passed, ended, errors } = await this.run(file, 600_000, [], false);
