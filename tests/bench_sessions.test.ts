@@ -182,6 +182,28 @@ describe("a session of Claude Code", () => {
     await isAccepted(session);
   });
 
+  test("finds the rest of a reply beside the branch, when its first call was answered last", async () => {
+    const session = read(
+      asks("a", null, "Go."),
+      partOf("msg_1", "b", "a", calls("t1")),
+      partOf("msg_1", "c", "b", calls("t2")),
+      asks("d", "c", [{ ...gets("t2"), is_error: true }]),
+      asks("e", "b", [gets("t1")]),
+      replies("f", "e", "Seen."),
+    );
+    assert.deepEqual(outline(session).slice(1), [
+      "assistant: bash(t1) | bash(t2)",
+      "user: t1: result of t1 | t2: result of t2",
+      "assistant: Seen.",
+    ]);
+    assert.deepEqual(
+      resultsIn(session).map((result) => result.is_error),
+      [undefined, true],
+    );
+    assert.deepEqual(session.met, { "line of a split reply": 1 });
+    await isAccepted(session);
+  });
+
   test("leaves out what subagents did", () => {
     const session = read(
       asks("a", null, "Go."),
