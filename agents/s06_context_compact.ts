@@ -615,7 +615,11 @@ function sessionOf(messages: Anthropic.MessageParam[]): Session {
 
 const blocksOf = (message: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
   typeof message.content === "string" ? [{ type: "text", text: message.content }] : message.content;
-const chars = (value: unknown) => JSON.stringify(value).length;
+/** Characters of a value as in JSON but for escapes; counted, since writing out the history at every call would take longer. */
+const chars = (value: unknown): number =>
+  typeof value === "string"
+    ? value.length
+    : Object.entries(value ?? {}).reduce((sum, [key, each]) => sum + key.length + 6 + chars(each), 0);
 const promptChars = (messages: Anthropic.MessageParam[], { system, tools }: Session) =>
   chars(system) + chars(tools) + chars(messages);
 const count = (tokens: number) => Math.round(tokens).toLocaleString("en-US");
