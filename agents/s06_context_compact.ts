@@ -1135,10 +1135,10 @@ function newestTranscript(): string {
  */
 export function resume(file: string): Anthropic.MessageParam[] {
   if (!existsSync(file)) throw new Error(`--transcript: ${file} does not exist; ls ${TRANSCRIPT_DIR} shows what does`);
-  const lines = readFileSync(file, "utf8").split("\n");
+  const bytes = readFileSync(file);
+  const lines = bytes.toString().split("\n");
   const last = lines.pop() ?? ""; // "" after a whole line
   const isWhole = typeof parseJson(last) === "object";
-  const size = Buffer.byteLength(lines.map((line) => `${line}\n`).join(""));
   if (isWhole) lines.push(last);
 
   const session = { ...newSession(TRANSCRIPT_DIR), transcript: resolve(file) };
@@ -1155,7 +1155,7 @@ export function resume(file: string): Anthropic.MessageParam[] {
   }
   if (lines.length === 0) throw new Error(`${file} holds no messages; start without it`);
   if (isWhole) appendFileSync(file, "\n");
-  else if (last !== "") truncateSync(file, size); // a kill tore the last line
+  else if (last !== "") truncateSync(file, bytes.lastIndexOf("\n") + 1); // a kill tore the last line
   chmodSync(file, 0o600);
 
   stripThinking(messages); // it belongs to another run
