@@ -616,7 +616,11 @@ function sessionOf(messages: Anthropic.MessageParam[]): Session {
 
 const blocksOf = (message: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
   typeof message.content === "string" ? [{ type: "text", text: message.content }] : message.content;
-const chars = (value: unknown) => JSON.stringify(value).length;
+/** Characters of a value as in JSON but for escapes; counted, since writing out the history at every call would take longer. */
+const chars = (value: unknown): number =>
+  typeof value === "string"
+    ? value.length
+    : Object.entries(value ?? {}).reduce((sum, [key, each]) => sum + key.length + 6 + chars(each), 0);
 const promptChars = (messages: Anthropic.MessageParam[], { system, tools }: Session) =>
   chars(system) + chars(tools) + chars(messages);
 const count = (tokens: number) => Math.round(tokens).toLocaleString("en-US");
@@ -1135,10 +1139,10 @@ function newestTranscript(): string {
  */
 export function resume(file: string): Anthropic.MessageParam[] {
   if (!existsSync(file)) throw new Error(`--transcript: ${file} does not exist; ls ${TRANSCRIPT_DIR} shows what does`);
-  const lines = readFileSync(file, "utf8").split("\n");
+  const bytes = readFileSync(file);
+  const lines = bytes.toString().split("\n");
   const last = lines.pop() ?? ""; // "" after a whole line
   const isWhole = typeof parseJson(last) === "object";
-  const size = Buffer.byteLength(lines.map((line) => `${line}\n`).join(""));
   if (isWhole) lines.push(last);
 
   const session = { ...newSession(TRANSCRIPT_DIR), transcript: resolve(file) };
@@ -1155,7 +1159,7 @@ export function resume(file: string): Anthropic.MessageParam[] {
   }
   if (lines.length === 0) throw new Error(`${file} holds no messages; start without it`);
   if (isWhole) appendFileSync(file, "\n");
-  else if (last !== "") truncateSync(file, size); // a kill tore the last line
+  else if (last !== "") truncateSync(file, bytes.lastIndexOf("\n") + 1); // a kill tore the last line
   chmodSync(file, 0o600);
 
   stripThinking(messages); // it belongs to another run

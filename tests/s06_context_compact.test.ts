@@ -188,6 +188,7 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     const { estimateTokens, SYSTEM, TOOLS } = await load();
     const [small, large] = [estimateTokens([user("x")]), estimateTokens([user("x".repeat(4_001))])];
     assert.equal(large - small, 1_000);
+    assert.equal(estimateTokens([user("\n".repeat(4_001))]), large); // though JSON writes two characters for it
     assert.ok(small >= (SYSTEM.length + JSON.stringify(TOOLS).length) / 4, `${small}`);
   });
 
