@@ -1222,6 +1222,19 @@ function explain(error: unknown): string {
   return `${kind}: ${reason}`.replace(/\s+/g, " ").slice(0, 500);
 }
 
+/** Blocks that the API goes back from a breakpoint to find an entry of the prompt cache. */
+const LOOKBACK = 20;
+
+/** The messages; where ten parallel calls and their results hide the end of the last request, with a breakpoint there. */
+function withBreakpoint(messages: Anthropic.MessageParam[]): Anthropic.MessageParam[] {
+  const end = messages.findLastIndex((message) => message.role === "assistant") - 1;
+  const last = messages[end];
+  if (last?.role !== "user" || messages.slice(end + 1).flatMap(blocksOf).length <= LOOKBACK) return messages;
+  const content = structuredClone(blocksOf(last));
+  Object.assign(content.at(-1) ?? {}, { cache_control: { type: "ephemeral" } });
+  return messages.with(end, { ...last, content });
+}
+
 /**
  * One request to the model; the reply is printed as it streams.
  * @returns nothing when `signal` aborted it
@@ -1242,7 +1255,7 @@ async function callModel(
           thinking: THINKING,
           system,
           tools,
-          messages,
+          messages: withBreakpoint(messages),
         },
         { signal },
       );

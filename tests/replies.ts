@@ -13,3 +13,13 @@ export const answer = (text: string): Anthropic.MessageParam => ({
 });
 export const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
   typeof content === "string" ? [{ type: "text", text: content }] : content;
+
+/** The messages of a request without the breakpoint that s06 sets in one of them; a request in words that had it is words again. */
+export const unmarked = (messages: Anthropic.MessageParam[]): Anthropic.MessageParam[] =>
+  messages.map((message) => {
+    if (!JSON.stringify(message).includes('"cache_control"')) return message;
+    const content = blocksOf(message).map((block) => ({ ...block, cache_control: undefined }));
+    const [first, ...rest] = JSON.parse(JSON.stringify(content));
+    const isWords = rest.length === 0 && first.type === "text" && !first.text.startsWith("[Conversation compressed");
+    return { ...message, content: isWords ? first.text : [first, ...rest] };
+  });

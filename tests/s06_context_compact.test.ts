@@ -653,6 +653,19 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     assert.equal(requests(), 7);
   });
 
+  test("after a round of ten parallel calls, too, the prompt is read from the prompt cache up to where the last one ended", async () => {
+    const lesson = await load();
+    const messages = [user(`read ten files ${"at your leisure ".repeat(200)}`)];
+    const ten = Array.from({ length: 10 }, (_, i) => use("read_file", { path: `${"pqrs"[i % 4]}.txt`, offset: 1 + (i >> 2) }));
+    play(call(...ten), call(...ten), say("read"));
+    await turn(lesson, messages);
+    for (const i of [1, 2]) {
+      assert.equal(entry(i).usage?.cache_read_input_tokens, entry(i - 1).promptTokens);
+      assert.deepEqual(unmarked(sent(i)), messages.slice(0, 2 * i + 1));
+    }
+    assert.ok(!JSON.stringify(messages).includes("cache_control"), "the history itself has no breakpoint");
+  });
+
   test("the summary is asked for all that the work needs, and for the focus if there is one", async () => {
     const lesson = await load();
     const ask = async (focus?: string) => {

@@ -10,7 +10,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import fc from "fast-check";
 import type { Failure, JournalEntry, Reply, ReplyBlock } from "../offline/server.ts";
 import { capture, folder, load, server } from "./harness.ts";
-import { blocksOf } from "./replies.ts";
+import { blocksOf, unmarked } from "./replies.ts";
 
 type Lesson = typeof import("../agents/s06_context_compact.ts");
 type Messages = Anthropic.MessageParam[];
@@ -280,7 +280,9 @@ async function play({ limits, files, steps }: Script): Promise<Played> {
     const [after, outcome] = await carryOut(lesson, messages, step);
     messages = after;
     const request = step.kind === "request" ? requestOf(step.text) : undefined;
-    const entries = server.journal.slice(from);
+    const entries = server.journal.slice(from).map((entry) => {
+      return { ...entry, request: { ...entry.request, messages: unmarked(entry.request.messages) } };
+    });
     played.moments.push({ step, request, outcome, entries, history: structuredClone(messages) });
     if (owed === server.journal.length) await accept(lesson, []).catch(() => {}); // meets the failure
   }
