@@ -20,11 +20,11 @@ const FILES = {
  * Counting is adding one.
  *
  *     n ──▶ n + 1
+ *           twice
  *
  * New in s01: config, count, main
  * Run: npx tsx agents/s01_count.ts
  */
-
 // #region config
 const STEP = 1; // per call
 export const LIMIT = Number(process.env.LIMIT ?? 2_000);
@@ -239,7 +239,7 @@ describe("docs:sync", { concurrency: 2 }, () => {
   });
 
   test("writes a lesson's diagram and lists", () => {
-    const lists = "n ──▶ n + 1\n\nNew in s01: config, count, main";
+    const lists = "n ──▶ n + 1\n      twice\n\nNew in s01: config, count, main";
     assert.equal(block(synced, "docs/s01_count.md", "header s01"), `\`\`\`text\n${lists}\n\`\`\`\n`);
   });
 
