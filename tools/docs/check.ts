@@ -1,7 +1,7 @@
 /** What is wrong with a page besides what is generated: links, anchors, long lines of code, diagrams, regions not shown. */
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { dirname, join, normalize } from "node:path";
+import { dirname, join } from "node:path";
 import { createContext, runInContext } from "node:vm";
 import GithubSlugger from "github-slugger";
 import { Window } from "happy-dom";
@@ -28,8 +28,11 @@ export async function checkPage(root: string, page: Page, report: Report): Promi
     const urls = "url" in node ? [node.url] : [];
     if (node.type === "html") for (const [, url = ""] of node.value.matchAll(/\b(?:href|src)="(.*?)"/g)) urls.push(url);
     for (const url of urls) {
-      const problem = linkProblem(root, page, url);
-      if (problem) report(page.file, line, `dead link ${url}: ${problem}`);
+      try {
+        checkLink(root, page, url);
+      } catch (error) {
+        report(page.file, line, `dead link ${url}: ${Object(error).message}`);
+      }
     }
   });
   await Promise.all(diagrams);
@@ -45,21 +48,23 @@ function anchors(tree: Nodes): string[] {
   return found;
 }
 
-function linkProblem(root: string, page: Page, url: string): string | undefined {
+/** @throws if a link leads nowhere; links to other sites are not followed */
+function checkLink(root: string, page: Page, url: string): void {
   if (/^([a-z][a-z\d+.-]*:|\/\/)/i.test(url)) return;
-  const [path = "", anchor] = url.split("#").map(decodeURIComponent);
-  const file = path ? normalize(join(dirname(page.file), path)) : page.file;
-  if (file.startsWith("..") || !existsSync(join(root, file))) return `there is no ${file}`;
+  const [path = "", anchor] = decodeURIComponent(url).split("#");
+  const file = path ? join(dirname(page.file), path) : page.file;
+  if (file.startsWith("..") || !existsSync(join(root, file))) throw new Error(`there is no ${file}`);
   if (anchor === undefined) return;
   const text = readFileSync(join(root, file), "utf8");
   if (file.endsWith(".md")) {
     const known = anchors(fromMarkdown(text));
-    return known.includes(anchor) ? undefined : `${file} has no such heading; it has ${known.join(", ")}`;
+    if (!known.includes(anchor)) throw new Error(`${file} has no such heading; it has ${known.join(", ")}`);
+  } else {
+    const [, from, to = from] = /^L(\d+)(?:-L(\d+))?$/.exec(anchor) ?? [];
+    const lines = text.trimEnd().split("\n").length;
+    const fits = 1 <= Number(from) && Number(from) <= Number(to) && Number(to) <= lines;
+    if (!fits) throw new Error(`${file} has ${lines} lines; an anchor is #L10 or #L10-L20`);
   }
-  const [, from, to = from] = /^L(\d+)(?:-L(\d+))?$/.exec(anchor) ?? [];
-  const lines = text.trimEnd().split("\n").length;
-  const fits = 1 <= Number(from) && Number(from) <= Number(to) && Number(to) <= lines;
-  return fits ? undefined : `${file} has ${lines} lines; an anchor is #L10 or #L10-L20`;
 }
 
 let mermaid: { parse(diagram: string): Promise<unknown> } | undefined;
@@ -81,8 +86,10 @@ async function checkDiagram(diagram: string, fail: (error: string) => void): Pro
 export function checkRegions(pages: Page[], lessons: Lesson[], report: Report): void {
   for (const lesson of lessons) {
     const page = pages.find(({ file }) => file === lesson.page);
-    if (!page) report(lesson.file, 1, `its page ${lesson.page} is missing`);
-    if (!page) continue;
+    if (!page) {
+      report(lesson.file, 1, `its page ${lesson.page} is missing`);
+      continue;
+    }
     const { directives } = page;
     const shown = directives.flatMap(({ kind, args }) => (kind === "region" ? [args.split(":")[0]] : []));
     const diff = directives.some(({ kind, args }) => kind === "diff" && args === lesson.name);

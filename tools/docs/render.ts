@@ -76,7 +76,9 @@ const region: Kind = (args, project, page) => {
 const header: Kind = (args, project) => {
   // Title, blank, idea, blank, and at the end the line that says how to run it.
   const lines = lessonOf(args, project).header.slice(4, -1);
-  const wrapped = lines.map((line) => line.replace(/^ {4}/, "").replace(/(.{80,100},) /g, "$1\n  "));
+  const wrapped = lines.map((line) =>
+    line.startsWith(" ") ? line.slice(4) : line.replace(/(.{80,100},) /g, "$1\n  "),
+  );
   return fence("text", wrapped.join("\n").trim());
 };
 
