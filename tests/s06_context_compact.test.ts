@@ -11,7 +11,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import type { JournalEntry, Reply } from "../offline/server.ts";
 import { scripted } from "../offline/server.ts";
 import { capture, carryOver, enterWorkspace, goTo, LESSON, server, test, underTest, until } from "./harness.ts";
-import { answer, blocksOf, call, say, use, user } from "./replies.ts";
+import { answer, blocksOf, call, say, unmarked, use, user } from "./replies.ts";
 
 type Lesson = typeof import("../agents/s06_context_compact.ts");
 type Messages = Anthropic.MessageParam[];
