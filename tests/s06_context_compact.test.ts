@@ -656,7 +656,9 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
   test("after a round of ten parallel calls, too, the prompt is read from the prompt cache up to where the last one ended", async () => {
     const lesson = await load();
     const messages = [user(`read ten files ${"at your leisure ".repeat(200)}`)];
-    const ten = Array.from({ length: 10 }, (_, i) => use("read_file", { path: `${"pqrs"[i % 4]}.txt`, offset: 1 + (i >> 2) }));
+    const ten = Array.from({ length: 10 }, (_, i) =>
+      use("read_file", { path: `${"pqrs"[i % 4]}.txt`, offset: 1 + (i >> 2) }),
+    );
     play(call(...ten), call(...ten), say("read"));
     await turn(lesson, messages);
     for (const i of [1, 2]) {
