@@ -157,7 +157,7 @@ async function layer1(tell: Tell): Promise<Speed["layer1"]> {
   return HISTORIES.map((tokens, i) => {
     const messages: Messages = [{ role: "user", content: "Find out what calls this function." }];
     while (estimateTokens(messages) < tokens) messages.push(...codingRound(messages.length));
-    const runs = Math.max(40, 20_000_000 / tokens);
+    const runs = Math.max(20, 10_000_000 / tokens);
     const timeOf = (steps: ((history: Messages) => unknown)[]) => {
       const times = Array.from({ length: runs }, () => {
         const history = structuredClone(messages);
@@ -372,7 +372,7 @@ const times = (ratio: number) => `${ratio.toPrecision(ratio < 10 ? 2 : 3)}×`;
 export const speedTables: Record<string, (speed: Speed) => string> = {
   "layer-1": ({ layer1 }) =>
     table(
-      ["history, tokens", "below the limit", "", "past it, layer 1 waits", "", "layer 1 clears", ""],
+      ["history, tokens", "below the limit", "ratio", "past it, layer 1 waits", "ratio", "layer 1 clears", "ratio"],
       layer1.map((at) => [
         whole(at.tokens),
         ...(["below", "waiting", "clearing"] as const).flatMap((way) => [
@@ -381,20 +381,25 @@ export const speedTables: Record<string, (speed: Speed) => string> = {
         ]),
       ]),
     ),
-  rounds: ({ rounds: { marks } }) =>
-    table(
-      ["after", "a round", "of it the lesson's processor time", "resident", "heap in use"],
-      marks.map((at) => [
-        `${whole(at.rounds)} rounds`,
-        ms(at.time),
-        ms(at.cpu),
-        megabytes(at.resident),
-        megabytes(at.heap),
-      ]),
-    ),
+  rounds({ rounds: { marks, cleared, compacted } }) {
+    const [first, last] = [marks[0], marks.at(-1)];
+    const ratios = (["time", "cpu", "resident", "heap"] as const).map((figure) =>
+      times((last?.[figure] ?? Number.NaN) / (first?.[figure] ?? Number.NaN)),
+    );
+    const rows = marks.map((at) => [
+      whole(at.rounds),
+      ms(at.time),
+      ms(at.cpu),
+      megabytes(at.resident),
+      megabytes(at.heap),
+    ]);
+    const head = ["rounds", "a round", "of it the lesson's processor time", "resident", "heap in use"];
+    const acted = `Layer 1 cleared ${whole(cleared)} times, layer 2 compacted ${whole(compacted)} times.`;
+    return `${table(head, [...rows, ["ratio", ...ratios]])}\n\n${acted}`;
+  },
   transcript: ({ append, resume, plain }) =>
     table(
-      ["a transcript of 100 MB", "", "compared", "", "ratio"],
+      ["a transcript of 100 MB", "", "compared with", "", "ratio"],
       [
         [
           "append a message",
@@ -429,7 +434,11 @@ async function main(name = ""): Promise<void> {
     process.disconnect();
     return;
   }
-  const speed = await measureSpeed((share, what) => console.error(`${Math.round(100 * share)} % ${what}`));
+  let shown = "";
+  const speed = await measureSpeed((_, what) => {
+    if (what !== shown) console.error(what);
+    shown = what;
+  });
   for (const table of Object.values(speedTables)) console.log(`${table(speed)}\n`);
 }
 
