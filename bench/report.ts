@@ -4,28 +4,8 @@ import { GridComponent, LegendComponent, MarkLineComponent } from "echarts/compo
 import { type EChartsCoreOption, init, use } from "echarts/core";
 import { SVGRenderer } from "echarts/renderers";
 import { type Figures, READ_PRICES } from "./figures.ts";
-import type { Assumptions } from "./replay.ts";
-import type { Speed } from "./speed.ts";
-
-/** bench/results.json. */
-export type Results = {
-  assumptions: Assumptions;
-  sessions: Session[];
-  /** By the name of the strategy. */
-  strategies: Record<string, { all: Figures; sessions: Record<string, Figures> }>;
-  /** By the form and the threshold in tokens. */
-  sweep: Record<string, Record<number, Figures>>;
-  /** Tokens of context, request by request, in the session that ends with the largest. */
-  context: { session: string; strategies: Record<string, number[]> };
-  speed?: Speed;
-};
-export type Session = {
-  name: string;
-  characters: number;
-  requests: number;
-  rounds: number;
-  met: Record<string, number>;
-};
+import type { PerSession, Results } from "./results.ts";
+import { speedTables } from "./speed.ts";
 
 const percent = (share: number) => (Number.isNaN(share) ? "none" : `${Math.round(100 * share)} %`);
 const count = (tokens: number) => Math.round(tokens).toLocaleString("en-US");
@@ -46,6 +26,20 @@ function relative(figures: Figures, nothing?: Figures): string[] {
   return figures.costs.map((cost, i) => (cost / (nothing?.costs[i] ?? Number.NaN)).toFixed(2));
 }
 
+const costs = (strategies: Record<string, PerSession>, nothing?: PerSession) =>
+  table([
+    ["strategy", ...READ_PRICES.map((price) => `cost, read ${price}×`), "grounded", "largest", "mean", "summaries"],
+    ...Object.entries(strategies).map(([name, { all }]) => [
+      name,
+      ...relative(all, nothing?.all),
+      percent(all.grounded),
+      thousands(all.largest),
+      thousands(all.mean),
+      String(all.summaries),
+    ]),
+  ]);
+
+/** The tables in Markdown, by the name that docs/benchmarks.md gives them. */
 export const tables: Record<string, (results: Results) => string> = {
   sessions: ({ sessions, strategies }) =>
     table([
@@ -55,18 +49,8 @@ export const tables: Record<string, (results: Results) => string> = {
         return [name, count(characters), String(requests), String(rounds), String(edits)];
       }),
     ]),
-  strategies: ({ strategies }) =>
-    table([
-      ["strategy", ...READ_PRICES.map((price) => `cost, read ${price}×`), "grounded", "largest", "mean", "summaries"],
-      ...Object.entries(strategies).map(([name, { all }]) => [
-        name,
-        ...relative(all, strategies.nothing?.all),
-        percent(all.grounded),
-        thousands(all.largest),
-        thousands(all.mean),
-        String(all.summaries),
-      ]),
-    ]),
+  strategies: ({ strategies }) => costs(strategies, strategies.nothing),
+  rules: ({ rules, strategies }) => costs(rules, strategies.nothing),
   tokens: ({ strategies }) =>
     table([
       ["strategy", "written", "read", "uncached", "requests", "rejected"],
@@ -111,6 +95,12 @@ export const tables: Record<string, (results: Results) => string> = {
         ),
       ]),
     ]),
+  ...Object.fromEntries(
+    Object.entries(speedTables).map(([name, render]) => [
+      name,
+      ({ speed }: Results) => (speed ? render(speed) : "Not measured: `npm run bench:speed` does."),
+    ]),
+  ),
 };
 
 // --- charts ----------------------------------------------------------------------------------------------------------

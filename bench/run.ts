@@ -5,7 +5,7 @@
  *       --characters-per-token N           3 if left out
  *       --summary N                        tokens of a summary; 2,000 if left out
  *
- * Without a path it measures speed, too, and writes bench/results.json and the charts of docs/.
+ * Without a path it writes bench/results.json and the charts of docs/.
  */
 import { fork } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -15,10 +15,10 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { figuresOf } from "./figures.ts";
 import { type Assumptions, type Job, type News, type Replayed, turnsOf } from "./replay.ts";
-import { charts, type Results, tables } from "./report.ts";
-import { type Recorded, readSessions } from "./sessions.ts";
-import { measureSpeed, speedTables } from "./speed.ts";
-import { SHOWN, STRATEGIES, type Strategy, SWEEP, sourceOf, THRESHOLDS } from "./strategies.ts";
+import { charts, tables } from "./report.ts";
+import { keep, type PerSession, type Results } from "./results.ts";
+import { readSessions } from "./sessions.ts";
+import { RULES, SHOWN, STRATEGIES, type Strategy, SWEEP, sourceOf, THRESHOLDS } from "./strategies.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -53,7 +53,10 @@ async function replayAll(strategies: Strategy[], job: Pick<Job, "paths" | "assum
   const waiting = [...jobs.entries()];
   const results: Replayed[][] = [];
   const scratch = mkdtempSync(join(ROOT, ".bench-")); // in here, so that the lessons find their packages
-  const workers = Array.from({ length: availableParallelism() }, (_, i) => startWorker(join(scratch, `${i}`), seen));
+  // One more than there are cores, since each now and then waits for its server.
+  const workers = Array.from({ length: availableParallelism() + 1 }, (_, i) =>
+    startWorker(join(scratch, `${i}`), seen),
+  );
   const work = async ({ carryOut }: (typeof workers)[number]) => {
     for (let next = waiting.shift(); next; next = waiting.shift()) results[next[0]] = await carryOut(next[1]);
   };
@@ -78,9 +81,6 @@ function numberOf(flag: string, value: string): number {
   return Number(value);
 }
 
-const byName = (sessions: Recorded[], replayed: Replayed[]) =>
-  Object.fromEntries(sessions.map(({ name }, i) => [name, figuresOf(replayed.slice(i, i + 1))]));
-
 async function main(): Promise<void> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
@@ -100,23 +100,28 @@ async function main(): Promise<void> {
   const swept = Object.entries(SWEEP).flatMap(([form, make]) =>
     THRESHOLDS.map((threshold) => ({ form, threshold, strategy: make(threshold) })),
   );
-  const all = [...STRATEGIES, ...swept.map((each) => each.strategy)];
+  const all = [...STRATEGIES, ...RULES, ...swept.map((each) => each.strategy)];
   const rounds = sessions.flatMap(({ messages }) => turnsOf(messages).flatMap((turn) => turn.rounds)).length;
   let done = 0;
   const replayed = await replayAll(all, { paths, assumptions }, () =>
-    showProgress(++done / (1.02 * rounds * all.length), "replaying"),
+    showProgress(++done / (1.05 * rounds * all.length), "replayed"),
   );
   showProgress(1, "");
 
-  const strategies = Object.fromEntries(
-    STRATEGIES.map(({ name }, i) => {
-      const each = replayed[i] ?? [];
-      return [name, { all: figuresOf(each), sessions: byName(sessions, each) }];
-    }),
-  );
+  const figures = all.map((_, i): PerSession => {
+    const each = replayed[i] ?? [];
+    return {
+      all: figuresOf(each),
+      sessions: Object.fromEntries(each.map((one) => [one.session, figuresOf([one])])),
+    };
+  });
+  const named = figures.map((each, i): [string, PerSession] => [all[i]?.name ?? "", each]);
+  const strategies = Object.fromEntries(named.slice(0, STRATEGIES.length));
+  const rules = Object.fromEntries(named.slice(STRATEGIES.length, STRATEGIES.length + RULES.length));
   const sweep: Results["sweep"] = {};
   for (const [i, { form, threshold }] of swept.entries()) {
-    sweep[form] = { ...sweep[form], [threshold]: figuresOf(replayed[STRATEGIES.length + i] ?? []) };
+    const found = figures[all.length - swept.length + i];
+    if (found) sweep[form] = { ...sweep[form], [threshold]: found.all };
   }
   const largest = (name: string) => strategies.nothing?.sessions[name]?.largest ?? 0;
   const session = sessions.map(({ name }) => name).sort((a, b) => largest(b) - largest(a))[0] ?? "";
@@ -128,28 +133,28 @@ async function main(): Promise<void> {
   );
   const results: Results = {
     assumptions,
-    sessions: sessions.map(({ name, messages, met }) => ({
+    sessions: sessions.map(({ name, messages }) => ({
       name,
       characters: JSON.stringify(messages).length,
       requests: turnsOf(messages).length,
       rounds: turnsOf(messages).flatMap((turn) => turn.rounds).length,
-      met,
     })),
     strategies,
+    rules,
     sweep,
     context: { session, strategies: context },
   };
-  for (const [name, render] of Object.entries(tables)) console.log(`${name}\n${render(results)}\n`);
-  for (const { name, met } of results.sessions) console.log(`${name}: ${JSON.stringify(met)}`);
+  for (const name of ["sessions", "strategies", "rules", "tokens", "per session", "wide", "sweep"]) {
+    console.log(`${name}\n${tables[name]?.(results)}\n`);
+  }
+  for (const { name, met } of sessions) {
+    const counts = Object.entries(met).map(([what, times]) => `${what} × ${times}`);
+    if (counts.length > 0) console.log(`${name}: ${counts.join(", ")}`);
+  }
   for (const error of replayed.flat().flatMap((each) => each.rejected)) console.error(`rejected: ${error}`);
   if (!isOwn) return;
-
-  const speed = await measureSpeed(showProgress);
-  showProgress(1, "");
-  for (const [name, render] of Object.entries(speedTables)) console.log(`${name}\n${render(speed)}\n`);
-  writeFileSync(join(ROOT, "bench/results.json"), `${JSON.stringify({ ...results, speed }, null, 1)}\n`);
-  for (const [name, draw] of Object.entries(charts))
-    writeFileSync(join(ROOT, "docs", name), draw({ ...results, speed }));
+  const kept = keep(results);
+  for (const [name, draw] of Object.entries(charts)) writeFileSync(join(ROOT, "docs", name), draw(kept));
 }
 
 main().catch((error: Error) => {

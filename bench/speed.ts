@@ -1,6 +1,7 @@
 /**
  * Speed and size of s06: what it costs per turn to count the context and to clear it, whether 10,000 rounds get slower or
- * larger, what a transcript of 100 MB costs, and how long each lesson takes to start. `npx tsx bench/speed.ts` prints it.
+ * larger, what a transcript of 100 MB costs, and how long each lesson takes to start. `npm run bench:speed`
+ * prints it and keeps it in bench/results.json.
  *
  * Each part runs on the lesson as it is, in a process and an empty folder of its own; the server stays in this process.
  * Times are medians after warming up. They vary with the machine and with what else it does, on a busy one twofold; ratios
@@ -24,6 +25,7 @@ import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { z } from "zod";
 import { startServer } from "../offline/server.ts";
+import { keep } from "./results.ts";
 
 const FILE = fileURLToPath(import.meta.url);
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -440,6 +442,7 @@ async function main(name = ""): Promise<void> {
     shown = what;
   });
   for (const table of Object.values(speedTables)) console.log(`${table(speed)}\n`);
+  keep({ speed });
 }
 
 const script = process.argv[1] ?? "";

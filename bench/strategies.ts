@@ -21,11 +21,12 @@ const summaryOfText = (end: string): [string, string][] => [
   ],
 ];
 const WITHOUT_CACHE: [string, string][] = [['cache_control: { type: "ephemeral" },', ""]];
+const ONE_BREAKPOINT: [string, string][] = [["messages: withBreakpoint(messages),", "messages,"]];
 const WITHOUT_TAIL: [string, string][] = [["const KEEP_MESSAGES = 5;", "const KEEP_MESSAGES = 0;"]];
 const WITHOUT_FILES: [string, string][] = [["{ files: 5, tokens: 5_000 }", "{ files: 0, tokens: 5_000 }"]];
 const ORIGINAL = {
   env: { COMPACT_TEXTBOOK: "1", COMPACT_PRESERVE: "none" },
-  patch: [...summaryOfText(".slice(0, 80_000)"), ...WITHOUT_TAIL, ...WITHOUT_FILES],
+  patch: [...summaryOfText(".slice(0, 80_000)"), ...ONE_BREAKPOINT, ...WITHOUT_TAIL, ...WITHOUT_FILES],
 };
 
 /** The hosted `clear_tool_uses_20250919` by default: all but 3 results on each call from 100,000 tokens of input on. */
@@ -41,7 +42,7 @@ const HOSTED: [string, string][] = [
  * Forget when carrying what came since the last compaction has cost `times` what a compaction costs, or at 150,000 tokens.
  * @param first the same when a request has just arrived
  */
-export const rent = (first: number, times: number, layers = ""): [string, string][] => [
+const rent = (first: number, times: number): [string, string][] => [
   ["let complained = false;", "let complained = false;\nconst RENT = { paid: 0, from: 0 };"],
   [
     "if (!TEXTBOOK && estimateTokens(messages) <= limit) return;",
@@ -52,7 +53,6 @@ export const rent = (first: number, times: number, layers = ""): [string, string
   const price = READ * tokens + 5 * SUMMARY + 1.25 * RENT.from;
   const isNew = last && requestIn(last) !== undefined;
   if (RENT.paid < (isNew ? ${first} : ${times}) * price && tokens < 150_000) return;
-  ${layers}
   RENT.from = 0;
   await autoCompact(messages, { trigger: "auto", limit: tokens, signal });
   if (limit) return;`,
@@ -70,17 +70,28 @@ export const STRATEGIES: Strategy[] = [
   { name: "one limit", env: { COMPACT_THRESHOLD: "50000" } },
   { name: "two limits" },
   { name: "rent", patch: rent(2, 6) },
+  { name: "two limits, one breakpoint", patch: ONE_BREAKPOINT },
+];
+
+/** Limits at which layer 2 acts often in sessions of a few hundred thousand characters, so that its rules can be told apart. */
+const SMALL = { COMPACT_THRESHOLD: "20000", COMPACT_TURN_THRESHOLD: "40000" };
+/** Two limits, small, with one rule of s06 taken out at a time. */
+export const RULES: Strategy[] = [
+  { name: "all rules", env: SMALL },
+  { name: "without two limits", env: { COMPACT_THRESHOLD: "20000" } },
   {
     name: "without the waiting of layer 1",
+    env: SMALL,
     patch: [["microCompact(messages, savingsFor(limit))", "microCompact(messages)"]],
   },
   {
     name: "without a minimum saving of layer 2",
+    env: SMALL,
     patch: [["- kept - SUMMARY < savingsFor(limit)", "- kept - SUMMARY < 0"]],
   },
-  { name: "without the cached summary call", patch: summaryOfText("") },
-  { name: "without the tail", patch: WITHOUT_TAIL },
-  { name: "without restored files", patch: WITHOUT_FILES },
+  { name: "without the cached summary call", env: SMALL, patch: summaryOfText("") },
+  { name: "without the tail", env: SMALL, patch: WITHOUT_TAIL },
+  { name: "without restored files", env: SMALL, patch: WITHOUT_FILES },
 ];
 
 /** Forms of which the bench shows what the threshold does to them. */
@@ -97,7 +108,7 @@ export const SWEEP: Record<string, (threshold: number) => Strategy> = {
   }),
 };
 /** Tokens. */
-export const THRESHOLDS = [25_000, 50_000, 75_000, 100_000, 150_000];
+export const THRESHOLDS = [25_000, 50_000, 100_000];
 /** The strategies whose context the bench draws. */
 export const SHOWN = ["nothing", "the original", "two limits"];
 

@@ -345,104 +345,6 @@ const renameConstants: Session = {
   ],
 };
 
-const commentServer: Session = {
-  name: "comment-the-server",
-  requests: [
-    {
-      asks: "Read offline/server.ts from top to bottom and explain to me how it is built.",
-      *work() {
-        yield* begin("offline tests");
-        yield { note: "Its regions first.", calls: [bash("grep -nE '#(end)?region' offline/server.ts")] };
-        yield* readInParts("offline/server.ts", 200, 5);
-        return "A request is checked in three steps: its shape, its parameters, its history. Then the prompt becomes lines, which give the tokens, the signatures and the cache; the model answers, and the reply is sent as a stream of events or at once.";
-      },
-    },
-    {
-      asks: "Most functions there say nothing about themselves. Add a few words to each.",
-      *work(seen) {
-        const plan = ["functions", "small functions", "model.ts and run.ts"];
-        yield { note: "One after the other.", calls: [todo(plan, 0)] };
-        yield* change(seen, [explain("offline/server.ts")], { reread: 4, slip: 6, each: 12 });
-        yield { note: "That was the first part.", calls: [todo(plan, 1)] };
-        return "The functions that need it most have a few words now.";
-      },
-    },
-    {
-      asks: "The small functions in one line could do with it, too.",
-      *work(seen) {
-        yield* change(seen, [describe("offline/server.ts")], { reread: 0, each: 7 });
-        yield {
-          note: "The comments alone.",
-          calls: [bash("diff before/offline/server.ts offline/server.ts | grep '^>'")],
-        };
-        return "They have a line each.";
-      },
-    },
-    {
-      asks: "Now the same in model.ts and run.ts.",
-      *work(seen) {
-        const files = ["offline/model.ts", "offline/run.ts"];
-        yield { note: "Both whole.", calls: files.map((path) => read(path)) };
-        const changes = files.flatMap((path) => [explain(path), describe(path)]);
-        yield* change(seen, changes, { reread: 3, slip: 9, each: 4 });
-        return "Done in both files.";
-      },
-    },
-    {
-      asks: "Look whether the suite of the server needs it as well, and mend its helpers.",
-      *work(seen) {
-        yield {
-          note: "How long is it?",
-          calls: [bash("wc -lc tests/offline_*.ts && grep -c 'test(' tests/offline_*.ts")],
-        };
-        yield* readInParts("tests/offline_server.test.ts", 230, 5);
-        const path = "tests/offline_server.test.ts";
-        yield* change(seen, [describe(path), explain(path)], { reread: 3, each: 6 });
-        return "The helpers at its top are explained; the cases speak for themselves.";
-      },
-    },
-    {
-      asks: 'The words "in short" say nothing. Take them out again, in server.ts and in model.ts.',
-      *work(seen) {
-        const files = ["offline/server.ts", "offline/model.ts"];
-        yield {
-          note: "How many are there?",
-          calls: [
-            bash("grep -c 'in short: ' offline/*.ts"),
-            bash("grep -nE '(describe|test)\\(' tests/*.ts | head -c 30000"),
-          ],
-        };
-        yield* change(
-          seen,
-          files.map((path) => replace(path, / in short:/, "")),
-          { reread: 5, each: 6 },
-        );
-        return "They are gone.";
-      },
-    },
-    {
-      asks: "Write a page OFFLINE.md about the server, with a table of what it can be told to fail with.",
-      *work(seen) {
-        const [kinds = ""] = yield {
-          note: "The kinds of failure.",
-          calls: [bash("grep -n '{ kind: ' offline/server.ts")],
-        };
-        const rows = [...kinds.matchAll(/kind: "(\w+)"/g)].map(([, kind]) => `| ${kind} | |`);
-        const page = `# The offline server\n\nIt speaks the Messages API on this machine.\n\n| failure | what happens |\n|---|---|\n${rows.join("\n")}\n`;
-        yield { note: "The page, with the table still empty.", calls: [write("OFFLINE.md", page)] };
-        const fill = {
-          path: "OFFLINE.md",
-          pattern: /\| \|$/,
-          by: (text: string) => text.replace(/\| \|$/m, "| see server.ts |"),
-        };
-        yield* change(seen, [fill], { reread: 0, each: 4 });
-        yield { note: "All that changed today.", calls: [differences("offline tests")] };
-        return "OFFLINE.md is there.";
-      },
-    },
-  ],
-};
-
 const LIST_FILES = `/** The files of a folder, in order. @throws if it is none */
 export function runList(path: string): string {
   return readdirSync(safePath(path)).sort().join("\\n") || "(empty folder)";
@@ -788,4 +690,4 @@ const splitLesson: Session = {
   ],
 };
 
-export const SESSIONS: Session[] = [renameConstants, commentServer, newTool, reviewAll, splitLesson];
+export const SESSIONS: Session[] = [renameConstants, newTool, reviewAll, splitLesson];

@@ -11,7 +11,7 @@ import { transformSync } from "esbuild";
 import { figuresOf, READ_PRICES } from "../bench/figures.ts";
 import type { Call } from "../bench/replay.ts";
 import { charts, tables } from "../bench/report.ts";
-import { STRATEGIES, SWEEP, sourceOf, THRESHOLDS } from "../bench/strategies.ts";
+import { RULES, STRATEGIES, SWEEP, sourceOf, THRESHOLDS } from "../bench/strategies.ts";
 import { TSX } from "./harness.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "bench-"));
@@ -50,7 +50,7 @@ function line(output: string, table: string, strategy: string): string[] {
 describe("a strategy", () => {
   const s06 = readFileSync(new URL("../agents/s06_context_compact.ts", import.meta.url), "utf8");
   const swept = Object.values(SWEEP).map((make) => make(THRESHOLDS[0] ?? 0));
-  for (const strategy of [...STRATEGIES, ...swept]) {
+  for (const strategy of [...STRATEGIES, ...RULES, ...swept]) {
     test(`"${strategy.name}" is s06 with its own lines or variables`, () => {
       const source = sourceOf(s06, strategy);
       transformSync(source, { loader: "ts" });
