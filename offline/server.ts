@@ -283,6 +283,7 @@ function place(path: PropertyKey[], body: unknown): string {
 
 /** Where in a JSON text the first lone surrogate is escaped, counted in characters from 0, or -1. */
 function loneSurrogate(json: string): number {
+  if (!/\\ud/i.test(json)) return -1; // of most requests
   // The second branch takes other escapes whole, so that an escaped backslash before a "u" is not misread.
   for (const { 0: escapes, index } of json.matchAll(/(?:\\u[0-9a-f]{4})+|\\./gi))
     if (escapes.length > 2 && !String(JSON.parse(`"${escapes}"`)).isWellFormed()) return index;
@@ -457,10 +458,6 @@ function linesOf(request: Anthropic.MessageCreateParams): Line[] {
   return lines;
 }
 
-/** Tokens are counted at 3 characters each, in UTF-16 units: in a prompt over its lines, in a reply over its texts. */
-const CHARACTERS_PER_TOKEN = 3;
-const tokens = (characters: number): number => Math.ceil(characters / CHARACTERS_PER_TOKEN);
-
 // #endregion
 // #region thinking signatures
 
@@ -507,7 +504,8 @@ const LOOKBACK = 20;
  * The size of a prompt, what of it is read from the cache and what is written to it, all in tokens, and the keys of the
  * entries that an answer writes. Entries never expire: a session on this server is over before one would.
  */
-function lookUp(lines: Line[], model: string, cache: Set<string>) {
+function lookUp(lines: Line[], model: string, cache: Set<string>, charactersPerToken: number) {
+  const tokens = (characters: number) => Math.ceil(characters / charactersPerToken);
   let characters = 0;
   let key = model;
   const prefixes = lines.map((line) => {
@@ -563,11 +561,11 @@ function cut(drafts: Draft[], limit: number): Draft[] {
   });
 }
 
-/** Cuts a reply to the room there is, in tokens, and says why it ends. */
-function finish(reply: Reply, failure: Failure | undefined, maxTokens: number, window: number) {
+/** Cuts a reply to the room there is, in characters, and says why it ends. */
+function finish(reply: Reply, failure: Failure | undefined, most: number, window: number) {
   const drafts = draftsOf(reply, failure);
-  let limit = CHARACTERS_PER_TOKEN * Math.min(maxTokens, window);
-  let reason: Anthropic.StopReason = window < maxTokens ? "model_context_window_exceeded" : "max_tokens";
+  let limit = Math.min(most, window);
+  let reason: Anthropic.StopReason = window < most ? "model_context_window_exceeded" : "max_tokens";
   if (failure?.kind === "max_tokens" || failure?.kind === "context_window") {
     limit = Math.min(limit, sizeOf(drafts) - Math.ceil((drafts.at(-1)?.generated.length ?? 0) / 2));
     reason = failure.kind === "max_tokens" ? "max_tokens" : "model_context_window_exceeded";
@@ -600,7 +598,8 @@ function callBlock(block: Extract<ReplyBlock, { type: "tool_use" }>, generated: 
   return { type: "tool_use", id: block.id ?? newId("toolu_"), name: block.name, input, caller: { type: "direct" } };
 }
 
-function usageOf(prompt: ReturnType<typeof lookUp>, drafts: Draft[]): Anthropic.Usage {
+function usageOf(prompt: ReturnType<typeof lookUp>, drafts: Draft[], charactersPerToken: number): Anthropic.Usage {
+  const tokens = (drafts: Draft[]) => Math.ceil(sizeOf(drafts) / charactersPerToken);
   const thinking = drafts.filter(({ block }) => block.type === "thinking");
   return {
     input_tokens: prompt.tokens - prompt.read - prompt.written,
@@ -608,8 +607,8 @@ function usageOf(prompt: ReturnType<typeof lookUp>, drafts: Draft[]): Anthropic.
     cache_creation_input_tokens: prompt.written,
     cache_creation: { ephemeral_5m_input_tokens: prompt.written, ephemeral_1h_input_tokens: 0 },
     // Thinking is paid for whether it is shown or not.
-    output_tokens: tokens(sizeOf(drafts)),
-    output_tokens_details: { thinking_tokens: tokens(sizeOf(thinking)) },
+    output_tokens: tokens(drafts),
+    output_tokens_details: { thinking_tokens: tokens(thinking) },
     inference_geo: null,
     server_tool_use: null,
     service_tier: "standard",
@@ -693,11 +692,13 @@ const messageOf = (error: unknown): string => (error instanceof Error ? error.me
 
 /**
  * Starts a Messages API on 127.0.0.1. `contextLimit` is in tokens (default 200,000), `port` 0 takes a free one, a
- * taken one throws. Without a model every valid request fails with a 500.
+ * taken one throws. Without a model every valid request fails with a 500. Tokens are counted by characters, in UTF-16
+ * units: in a prompt over its lines, in a reply over its texts; `charactersPerToken` (default 3) is how many make one.
  */
 export async function startServer(
-  options: { model?: Model; contextLimit?: number; port?: number } = {},
+  options: { model?: Model; contextLimit?: number; port?: number; charactersPerToken?: number } = {},
 ): Promise<Server> {
+  const { charactersPerToken = 3 } = options;
   const key = randomBytes(32);
   const cache = new Set<string>();
   const failures: Failure[] = [];
@@ -711,16 +712,18 @@ export async function startServer(
     const lines = linesOf(request);
     const breakpoints = lines.reduce((sum, line) => sum + line.breakpoints, 0);
     if (breakpoints > 4) reject(`A maximum of 4 blocks with cache_control may be provided. Found ${breakpoints}.`);
-    const prompt = lookUp(lines, request.model, cache);
+    const prompt = lookUp(lines, request.model, cache, charactersPerToken);
     entry.promptTokens = prompt.tokens;
     checkSize(prompt.tokens, request, server.contextLimit);
     const chain = checkThinking(lines, key);
 
     const reply = server.model(request);
-    const { drafts, stop_reason } = finish(reply, failure, request.max_tokens, server.contextLimit - prompt.tokens);
+    const most = charactersPerToken * request.max_tokens;
+    const window = charactersPerToken * (server.contextLimit - prompt.tokens);
+    const { drafts, stop_reason } = finish(reply, failure, most, window);
     const summarized = request.thinking?.type === "adaptive" && request.thinking.display === "summarized";
     const content = deliver(drafts, summarized, chain);
-    const usage = usageOf(prompt, drafts);
+    const usage = usageOf(prompt, drafts, charactersPerToken);
     for (const prefix of prompt.keys) cache.add(prefix);
     Object.assign(entry, { reply: content, stop_reason, usage });
     const message: Anthropic.Message = {

@@ -52,7 +52,7 @@ function anchors(tree: Nodes): string[] {
 function checkLink(root: string, page: Page, url: string): void {
   if (/^([a-z][a-z\d+.-]*:|\/\/)/i.test(url)) return;
   const [path = "", anchor] = decodeURIComponent(url).split("#");
-  const file = path ? join(dirname(page.file), path) : page.file;
+  const file = path ? join(path.startsWith("/") ? "." : dirname(page.file), path) : page.file;
   if (file.startsWith("..") || !existsSync(join(root, file))) throw new Error(`there is no ${file}`);
   if (anchor === undefined) return;
   const text = readFileSync(join(root, file), "utf8");

@@ -7,7 +7,7 @@
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { checkPage, checkRegions } from "./check.ts";
 import { readLessons } from "./lessons.ts";
-import { type Directive, lineAt, type Page, readPage } from "./page.ts";
+import { type Directive, lineAt, nameOf, type Page, readPage } from "./page.ts";
 import { render } from "./render.ts";
 import { recorder } from "./run.ts";
 
@@ -18,7 +18,6 @@ const report = (file: string, line: number, text: string): void => {
 
 /** A directive whose content is not what it should be. */
 type Stale = { directive: Directive; has: string; wanted: string };
-const nameOf = ({ kind, args }: Directive) => `${kind} ${args}`.trim();
 
 /** Renders the directives of a page. */
 async function findStale(page: Page): Promise<Stale[]> {

@@ -10,6 +10,7 @@ import type { Report } from "./lessons.ts";
 export type Directive = { inline: boolean; kind: string; args: string; line: number; start: number; end: number };
 export type Page = { file: string; text: string; tree: Nodes; directives: Directive[] };
 
+export const nameOf = ({ kind, args }: Directive): string => `${kind} ${args}`.trim();
 export const lineAt = (text: string, offset: number): number => text.slice(0, offset).split("\n").length;
 
 export function readPage(root: string, file: string, report: Report): Page {
@@ -26,7 +27,7 @@ export function readPage(root: string, file: string, report: Report): Page {
 
   const blocks: Directive[] = [];
   let open: Directive | undefined;
-  const unclosed = () => open && fail(open.start - 1, `${open.kind} ${open.args} is not closed with <!-- /sync -->`);
+  const unclosed = () => open && fail(open.start - 1, `${nameOf(open)} is not closed with <!-- /sync -->`);
   for (const { 0: mark, index } of prose.matchAll(/^.*<!-- *\/?sync.*$/gm)) {
     const [, kind, args = ""] = /^<!-- sync: (\S+) ?(.*?) -->$/.exec(mark) ?? [];
     if (kind) {

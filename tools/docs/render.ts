@@ -168,12 +168,13 @@ const constant: Kind = async (args, project) => {
   const [, lessonName = "", name = ""] = /^(\w+) ([\w.]+)$/.exec(args) ?? [];
   const { file } = lessonOf(lessonName, project);
   // A line at the end of the copied lesson sees what the lesson does not export, too.
-  const printed = await project.record(
+  const output = await project.record(
     `echo 'console.log(JSON.stringify(${name}))' >> ${file} && node --import tsx -e 'import("./${file}")'`,
   );
+  const printed = output.split("\n").at(-1) ?? "";
   if (/^\d+(\.\d+)?$/.test(printed)) return number(Number(printed));
   if (/^".*"$/.test(printed)) return printed.slice(1, -1);
-  throw new Error(`${name} of ${lessonName} is neither a number nor a text: ${printed.split("\n").at(-1)}`);
+  throw new Error(`${name} of ${lessonName} is neither a number nor a text: ${printed}`);
 };
 
 const BLOCKS: Record<string, Kind> = { region, header, changes: changed, diff, run, lessons, bench };

@@ -1,0 +1,178 @@
+/** What the bench found as tables, for the terminal and for docs/benchmarks.md, and as charts. */
+import { LineChart, ScatterChart } from "echarts/charts";
+import { GridComponent, LegendComponent, MarkLineComponent } from "echarts/components";
+import { type EChartsCoreOption, init, use } from "echarts/core";
+import { SVGRenderer } from "echarts/renderers";
+import { type Figures, READ_PRICES } from "./figures.ts";
+import type { Assumptions } from "./replay.ts";
+import type { Speed } from "./speed.ts";
+
+/** bench/results.json. */
+export type Results = {
+  assumptions: Assumptions;
+  sessions: Session[];
+  /** By the name of the strategy. */
+  strategies: Record<string, { all: Figures; sessions: Record<string, Figures> }>;
+  /** By the form and the threshold in tokens. */
+  sweep: Record<string, Record<number, Figures>>;
+  /** Tokens of context, request by request, in the session that ends with the largest. */
+  context: { session: string; strategies: Record<string, number[]> };
+  speed?: Speed;
+};
+export type Session = {
+  name: string;
+  characters: number;
+  requests: number;
+  rounds: number;
+  met: Record<string, number>;
+};
+
+const percent = (share: number) => (Number.isNaN(share) ? "none" : `${Math.round(100 * share)} %`);
+const count = (tokens: number) => Math.round(tokens).toLocaleString("en-US");
+const thousands = (tokens: number) => `${count(tokens / 1000)}k`;
+
+/** Rows as a Markdown table, in columns of one width; the first row is its head. */
+export function table(rows: string[][]): string {
+  const widths = (rows[0] ?? []).map((_, i) => Math.max(3, ...rows.map((row) => row[i]?.length ?? 0)));
+  const line = (row: string[], fill = " ") =>
+    `| ${widths.map((width, i) => (i ? (row[i] ?? "").padStart(width, fill) : (row[i] ?? "").padEnd(width, fill))).join(" | ")} |`;
+  const ruler = `| ${widths.map((width, i) => (i ? `${"-".repeat(width - 1)}:` : "-".repeat(width))).join(" | ")} |`;
+  const [head = [], ...body] = rows;
+  return [line(head), ruler, ...body.map((row) => line(row))].join("\n");
+}
+
+/** The costs of a strategy relative to those of never compacting. */
+function relative(figures: Figures, nothing?: Figures): string[] {
+  return figures.costs.map((cost, i) => (cost / (nothing?.costs[i] ?? Number.NaN)).toFixed(2));
+}
+
+export const tables: Record<string, (results: Results) => string> = {
+  sessions: ({ sessions, strategies }) =>
+    table([
+      ["session", "characters", "requests", "rounds", "edits of a text seen before"],
+      ...sessions.map(({ name, characters, requests, rounds }) => {
+        const edits = strategies.nothing?.sessions[name]?.edits ?? 0;
+        return [name, count(characters), String(requests), String(rounds), String(edits)];
+      }),
+    ]),
+  strategies: ({ strategies }) =>
+    table([
+      ["strategy", ...READ_PRICES.map((price) => `cost, read ${price}×`), "grounded", "largest", "mean", "summaries"],
+      ...Object.entries(strategies).map(([name, { all }]) => [
+        name,
+        ...relative(all, strategies.nothing?.all),
+        percent(all.grounded),
+        thousands(all.largest),
+        thousands(all.mean),
+        String(all.summaries),
+      ]),
+    ]),
+  tokens: ({ strategies }) =>
+    table([
+      ["strategy", "written", "read", "uncached", "requests", "rejected"],
+      ...Object.entries(strategies).map(([name, { all }]) => [
+        name,
+        ...[all.written, all.read, all.uncached].map(thousands),
+        ...[all.requests, all.rejected].map(String),
+      ]),
+    ]),
+  "per session": ({ sessions, strategies }) =>
+    table([
+      ["strategy", ...sessions.map(({ name }) => name.replace(".jsonl", ""))],
+      ...Object.entries(strategies).map(([name, each]) => [
+        name,
+        ...sessions.map(({ name: session }) => {
+          const figures = each.sessions[session];
+          if (!figures) return "";
+          const cost = relative(figures, strategies.nothing?.sessions[session])[1];
+          return `${cost}, ${percent(figures.grounded)}`;
+        }),
+      ]),
+    ]),
+  wide: ({ strategies }) =>
+    table([
+      ["strategy", "such requests", "written for each", "read for each"],
+      ...Object.entries(strategies).map(
+        ([
+          name,
+          {
+            all: { wide },
+          },
+        ]) => [name, String(wide.requests), count(wide.written / wide.requests), count(wide.read / wide.requests)],
+      ),
+    ]),
+  sweep: ({ sweep, strategies }) =>
+    table([
+      ["form", ...Object.keys(Object.values(sweep)[0] ?? {}).map((threshold) => thousands(Number(threshold)))],
+      ...Object.entries(sweep).map(([form, points]) => [
+        form,
+        ...Object.values(points).map(
+          (figures) => `${relative(figures, strategies.nothing?.all)[1]}, ${percent(figures.grounded)}`,
+        ),
+      ]),
+    ]),
+};
+
+// --- charts ----------------------------------------------------------------------------------------------------------
+
+use([LineChart, ScatterChart, GridComponent, LegendComponent, MarkLineComponent, SVGRenderer]);
+
+/** Stands for the colour of text and lines, which follows the reader's light or dark screen. */
+const INK = "#010203";
+const PALETTE = ["#d1495b", "#2a9d8f", "#4f86f7", "#c98b00", "#8e6bbf"];
+
+function draw(option: EChartsCoreOption): string {
+  const chart = init(null, null, { renderer: "svg", ssr: true, width: 820, height: 420 });
+  chart.setOption({ animation: false, color: PALETTE, textStyle: { color: INK, fontFamily: "sans-serif" }, ...option });
+  const svg = chart.renderToSVGString();
+  chart.dispose();
+  const style = "<style>:root{color:#24292f}@media(prefers-color-scheme:dark){:root{color:#e6edf3}}</style>";
+  return `${svg.replaceAll(INK, "currentColor").replace(/(<svg[^>]*>)/, `$1\n${style}`)}\n`;
+}
+
+const axis = (name: string) => ({
+  name,
+  nameLocation: "middle",
+  nameGap: 40,
+  nameTextStyle: { color: INK },
+  axisLabel: { color: INK },
+  axisLine: { show: true, lineStyle: { color: INK } },
+  splitLine: { lineStyle: { color: INK, opacity: 0.15 } },
+});
+const legend = { top: 4, textStyle: { color: INK } };
+const grid = { left: 80, right: 40, top: 50, bottom: 60 };
+
+/** The charts of docs/, by file name. */
+export const charts: Record<string, (results: Results) => string> = {
+  "context.svg": ({ context }) =>
+    draw({
+      legend,
+      grid,
+      xAxis: { type: "value", max: "dataMax", ...axis(`request of ${context.session}`) },
+      yAxis: { type: "value", ...axis("tokens of context"), nameGap: 60 },
+      series: Object.entries(context.strategies).map(([name, tokens]) => ({
+        name,
+        type: "line",
+        symbol: "none",
+        data: tokens.map((each, i) => [i + 1, each]),
+      })),
+    }),
+  "cost-grounding.svg": ({ sweep, strategies }) =>
+    draw({
+      legend,
+      grid,
+      xAxis: { type: "log", min: 0.3, ...axis("input cost relative to never compacting (reads at 0.05×)") },
+      yAxis: { type: "value", scale: true, ...axis("edits whose text was still there, %"), nameGap: 50 },
+      series: Object.entries(sweep).map(([name, points]) => ({
+        name,
+        type: "line",
+        symbolSize: 7,
+        label: { show: true, position: "top", color: INK, formatter: "{@[2]}" },
+        data: Object.entries(points).map(([threshold, figures]) => [
+          Number(relative(figures, strategies.nothing?.all)[1]),
+          Math.round(1000 * figures.grounded) / 10,
+          thousands(Number(threshold)),
+        ]),
+      })),
+    }),
+};
