@@ -1,7 +1,7 @@
 // Skills: what a SKILL.md may look like, what of it is in the system prompt, and what comes when the model asks for it.
 
 import assert from "node:assert/strict";
-import fs, { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import fs, { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { before, beforeEach, describe } from "node:test";
@@ -197,12 +197,21 @@ describe(`what s05 teaches, in ${LESSON}`, () => {
       });
     }
 
-    test("one that is a folder", () => {
-      const skills = mkdtempSync(join(folder, "skills-"));
+    test("one that is a folder or a link", () => {
+      const { skills } = loaderFor({ real: skillText("real", "d", "b") });
       mkdirSync(join(skills, "odd", "SKILL.md"), { recursive: true });
-      const loader = new s05.SkillLoader(skills);
-      assert.equal(loader.skills.size, 0);
-      assert.match(loader.warnings.join("\n"), /odd.SKILL\.md.*(directory|EISDIR|folder)/);
+      mkdirSync(join(skills, "linked"));
+      symlinkSync(join(skills, "real", "SKILL.md"), join(skills, "linked", "SKILL.md"));
+      const { skills: found, warnings } = new s05.SkillLoader(skills);
+      assert.deepEqual([...found.keys()], ["real"]);
+      assert.match(warnings.join("\n"), /linked.SKILL\.md: .*no regular file.*\n.*odd.SKILL\.md: .*no regular file/);
+    });
+
+    test("one of more than 10 MB, with its size; one of just 10 MB is read", () => {
+      const text = skillText("large", "d", "").padEnd(10_000_000, "x");
+      const { loader } = loaderFor({ large: text, larger: `${text}x` });
+      assert.deepEqual([...loader.skills.keys()], ["large"]);
+      assert.match(loader.warnings.join("\n"), /larger.SKILL\.md: .*10000001 bytes, more than 10000000/);
     });
 
     test("one with a name that another has; the other stays", () => {
