@@ -129,7 +129,7 @@ const axis = (name: string) => ({
   axisLine: { show: true, lineStyle: { color: INK } },
   splitLine: { lineStyle: { color: INK, opacity: 0.15 } },
 });
-const legend = { top: 4, textStyle: { color: INK } };
+const legend = { top: 4, itemGap: 30, textStyle: { color: INK } };
 const grid = { left: 80, right: 40, top: 50, bottom: 60 };
 
 /** The charts of docs/, by file name. */
@@ -151,13 +151,13 @@ export const charts: Record<string, (results: Results) => string> = {
     draw({
       legend,
       grid,
-      xAxis: { type: "log", min: 0.3, ...axis("input cost relative to never compacting (reads at 0.05×)") },
+      xAxis: { type: "value", min: 0, ...axis("input cost relative to never compacting (reads at 0.05×)") },
       yAxis: { type: "value", scale: true, ...axis("edits whose text was still there, %"), nameGap: 50 },
-      series: Object.entries(sweep).map(([name, points]) => ({
+      series: Object.entries(sweep).map(([name, points], i) => ({
         name,
         type: "line",
         symbolSize: 7,
-        label: { show: true, position: "top", color: INK, formatter: "{@[2]}" },
+        label: { show: true, position: i === 1 ? "left" : "right", color: INK, formatter: "{@[2]}" },
         data: Object.entries(points).map(([threshold, figures]) => [
           Number(relative(figures, strategies.nothing?.all)[1]),
           Math.round(1000 * figures.grounded) / 10,
