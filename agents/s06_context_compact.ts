@@ -616,7 +616,7 @@ function sessionOf(messages: Anthropic.MessageParam[]): Session {
 
 const blocksOf = (message: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
   typeof message.content === "string" ? [{ type: "text", text: message.content }] : message.content;
-/** Characters of a value as in JSON but for escapes; counted, since writing out the history at every call would take longer. */
+/** Characters of a value, about as JSON has them; to write out the history at every call would take ten times as long. */
 const chars = (value: unknown): number =>
   typeof value === "string"
     ? value.length
@@ -1225,7 +1225,7 @@ function explain(error: unknown): string {
 /** Blocks that the API goes back from a breakpoint to find an entry of the prompt cache. */
 const LOOKBACK = 20;
 
-/** The messages; where ten parallel calls and their results hide the end of the last request, with a breakpoint there. */
+/** The messages, with a breakpoint where the last request ended if ten parallel calls and their results hide that. */
 function withBreakpoint(messages: Anthropic.MessageParam[]): Anthropic.MessageParam[] {
   const end = messages.findLastIndex((message) => message.role === "assistant") - 1;
   const last = messages[end];
