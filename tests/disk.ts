@@ -65,7 +65,8 @@ const watched = (name: (typeof CALLS)[number]) =>
     watcher = undefined; // one of these functions may call another
     try {
       const what = [name, path, name === "renameSync" ? target : ""].join(" ").trim();
-      now.stage?.(what);
+      const isReading = name === "openSync" && (target === undefined || target === "r");
+      if (!isReading) now.stage?.(what);
       const isWrite = name === "writeFileSync" || name === "appendFileSync";
       if (isWrite) return write(original, args, now, what);
       const result = Reflect.apply(original, this, args);
