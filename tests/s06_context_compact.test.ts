@@ -160,19 +160,16 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
 
   // --- counting -------------------------------------------------------------------------------------------------------
 
-  /** A server between the lesson and the strict one that multiplies the tokens a prompt is said to have. */
-  async function startScale(factor: number) {
+  /** A server between the lesson and the strict one that changes what it answers. */
+  async function startProxy(change: (answer: string) => string) {
     const http = createServer(async (req, res) => {
       const answered = await fetch(`${server.url}${req.url}`, {
         method: "POST",
         headers: { "content-type": "application/json", "anthropic-version": "2023-06-01", "x-api-key": "test" },
         body: await bodyOf(req),
       });
-      const scaled = (await answered.text()).replace(
-        /"((?:cache_read_|cache_creation_)?input_tokens)":(\d+)/g,
-        (_, name, tokens) => `"${name}":${Math.round(Number(tokens) * factor)}`,
-      );
-      res.writeHead(answered.status, { "content-type": answered.headers.get("content-type") ?? "" }).end(scaled);
+      const type = answered.headers.get("content-type") ?? "";
+      res.writeHead(answered.status, { "content-type": type }).end(change(await answered.text()));
     }).listen(0, "127.0.0.1");
     await once(http, "listening");
     const address = http.address();
@@ -183,6 +180,14 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     };
     return { url, close };
   }
+  /** One that multiplies the tokens a prompt is said to have. */
+  const startScale = (factor: number) =>
+    startProxy((answer) =>
+      answer.replace(
+        /"((?:cache_read_|cache_creation_)?input_tokens)":(\d+)/g,
+        (_, name, tokens) => `"${name}":${Math.round(Number(tokens) * factor)}`,
+      ),
+    );
 
   test("before the first reply 4 characters are a token, and system and tools count", async () => {
     const { estimateTokens, SYSTEM, TOOLS } = await load();
@@ -247,6 +252,22 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
       assert.equal(lesson.estimateTokens(messages), before);
     } finally {
       scale.close();
+    }
+  });
+
+  test("a server without a prompt cache tells the prompt's size in one figure, which counts", async () => {
+    const proxy = await startProxy((answer) =>
+      answer.replace(/"cache_\w+_input_tokens":\d+,/g, "").replace(/"input_tokens":\d+/g, '"input_tokens":5000'),
+    );
+    try {
+      const lesson = await load({ ANTHROPIC_BASE_URL: proxy.url });
+      const messages = [user("hello")];
+      play(say("hello"));
+      await turn(lesson, messages);
+      messages.pop();
+      assert.equal(lesson.estimateTokens(messages), 5_000);
+    } finally {
+      proxy.close();
     }
   });
 
@@ -581,13 +602,19 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     assert.ok(resultsOf(sent(-1)).join("").length <= 8_000 * 4);
   });
 
-  test("below the limit a result stays whole, however many characters it has", async () => {
-    const lesson = await load({ COMPACT_THRESHOLD: "200000", COMPACT_TURN_THRESHOLD: "400000" });
-    play(call(use("bash", print("x", 100_000))), call(use("bash", print("y", 170_000))), say("ok"));
-    await turn(lesson, [user("print")]);
-    const [first = "", second = ""] = resultsOf(sent(-1));
-    assert.equal(first.length, 100_000);
-    assert.match(second, /^Output too large/); // 40,000 tokens are the limit, whatever the threshold
+  test("40,000 tokens are the limit, however large the threshold is; up to it a result stays whole", async () => {
+    const scale = await startScale(0); // so that 4 characters remain a token
+    try {
+      const large = { COMPACT_THRESHOLD: "200000", COMPACT_TURN_THRESHOLD: "400000" };
+      const lesson = await load({ ...large, ANTHROPIC_BASE_URL: scale.url });
+      play(call(use("bash", print("x", 160_000))), call(use("bash", print("y", 160_001))), say("ok"));
+      await turn(lesson, [user("print")]);
+      const [first = "", second = ""] = resultsOf(sent(-1));
+      assert.equal(first.length, 160_000);
+      assert.match(second, /^Output too large/);
+    } finally {
+      scale.close();
+    }
   });
 
   test("an error that is too large goes to disk as well", async () => {
