@@ -353,13 +353,13 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     assert.deepEqual(resultsOf(messages), ["[Previous: used bash]", LONG]);
   });
 
-  test("layer 1 keeps the line that says where an output was saved, and none that only begins like it", async () => {
+  test("layer 1 keeps the line that says where an output was saved, and none that only looks like it", async () => {
     const { microCompact } = await load({ COMPACT_KEEP_RECENT: "0" });
     const line = "Output too large. Saved to: .transcripts/outputs/a.txt";
     const messages = [
       user("go"),
       ...bashRound(`${line}\n${LONG}`),
-      ...bashRound(`${line} or elsewhere\n${LONG}`),
+      ...bashRound(`${line} or elsewhere\nsee ${line}\n${LONG}`),
       answer("done"),
     ];
     assert.equal(microCompact(messages).cleared, 2);
@@ -1117,6 +1117,13 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     const { texts } = await compacted(lesson, messages, { trigger: "manual" });
     const shown = filesShown(texts);
     assert.deepEqual(shown.toSorted(), ["a4", "b4"]);
+  });
+
+  test("a call of any other tool is about no file, whatever its input has", async () => {
+    const lesson = await load();
+    const messages = [user("go"), ...round("bash", { command: "make", path: file("b6") }, "…"), ...filler()];
+    const { texts } = await compacted(lesson, messages, { trigger: "manual" });
+    assert.equal(restored(texts, "content of b6"), 0);
   });
 
   test("a file is read again with the offset and the limit of the last time", async () => {
