@@ -353,6 +353,13 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     assert.deepEqual(resultsOf(messages), ["[Previous: used bash]", LONG]);
   });
 
+  test("an answer that is one text has no thinking, and stays as it is", async () => {
+    const { stripThinking } = await load();
+    const messages: Messages = [user("go"), { role: "assistant", content: "gone" }];
+    stripThinking(messages);
+    assert.deepEqual(messages, [user("go"), { role: "assistant", content: "gone" }]);
+  });
+
   test("layer 1 keeps the line that says where an output was saved, and none that only looks like it", async () => {
     const { microCompact } = await load({ COMPACT_KEEP_RECENT: "0" });
     const line = "Output too large. Saved to: .transcripts/outputs/a.txt";
@@ -717,26 +724,32 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
   const SMALL = { COMPACT_THRESHOLD: "8000" };
   const TALK = (): Messages => [user("tell me"), answer("a word ".repeat(2_000)), user("more"), answer("done")];
 
-  const useless: [string, Reply][] = [
-    ["calls a tool", call({ type: "text", text: "first" }, use("bash", { command: "touch called" }))],
+  const useless: [string, Reply, RegExp][] = [
+    [
+      "calls a tool",
+      call({ type: "text", text: "first" }, use("bash", { command: "touch called" })),
+      /ended with tool_use/,
+    ],
     [
       "calls a tool although it ends its turn",
       { ...call({ type: "text", text: "a" }, use("bash", { command: "touch called" })), stop_reason: "end_turn" },
+      /the summary calls a tool/,
     ],
-    ["is blank", say(" \n ")],
-    ["holds nothing but thinking", { content: [{ type: "thinking", thinking: "hm" }] }],
-    ["was refused", { ...say("I will not"), stop_reason: "refusal" }],
-    ["was cut off", { ...say("so far"), stop_reason: "max_tokens" }],
-    ["paused", { ...say("so far"), stop_reason: "pause_turn" }],
-    ["is longer than what it replaces", say("a word ".repeat(3_000))],
+    ["is blank", say(" \n "), /the summary is empty/],
+    ["holds nothing but thinking", { content: [{ type: "thinking", thinking: "hm" }] }, /the summary is empty/],
+    ["was refused", { ...say("I will not"), stop_reason: "refusal" }, /ended with refusal/],
+    ["was cut off", { ...say("so far"), stop_reason: "max_tokens" }, /ended with max_tokens/],
+    ["paused", { ...say("so far"), stop_reason: "pause_turn" }, /ended with pause_turn/],
+    ["is longer than what it replaces", say("a word ".repeat(3_000)), /no shorter than what it replaces/],
   ];
-  for (const [what, reply] of useless)
-    test(`a summary that ${what} is not accepted, and the history stays as it was`, async () => {
+  for (const [what, reply, reason] of useless)
+    test(`a summary that ${what} is not accepted, the person is told why, and the history stays as it was`, async () => {
       const lesson = await load();
       const messages = TALK();
       const before = copy(messages);
       play(reply);
       assert.equal(await compact(lesson, messages, { trigger: "manual" }), "failed");
+      assert.match(screen, reason);
       assert.deepEqual(messages, before);
       assert.equal(requests(), 1);
       assert.ok(!existsSync("called"));
@@ -768,6 +781,16 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     assert.deepEqual(thinkingIn(sent(-1)), []);
     assert.match(textsOf(messages[0])[0] ?? "", /A summary\./);
     await assertAccepted(lesson, messages);
+  });
+
+  test("a summary that the window has no room for is asked for once more in the same way", async () => {
+    const lesson = await load();
+    const messages = TALK();
+    server.fail({ kind: "context_window" });
+    play(say("half of a summary"), say("A summary."));
+    assert.equal(await compact(lesson, messages, { trigger: "manual" }), "done");
+    assert.equal(requests(), 2);
+    assert.match(textsOf(messages[0])[0] ?? "", /A summary\.$/);
   });
 
   test("when the call on the cleared copy fails, the history itself keeps its results", async () => {
