@@ -775,8 +775,8 @@ function saveOutput(id: string, text: string, preview = PREVIEW): string {
 const COMPRESSED = "[Conversation compressed. Transcript: ";
 const ANSWERED = "</request>\n(answered)";
 
-const isCompressed = (message: Anthropic.MessageParam) =>
-  message.role === "user" && Array.isArray(message.content) && textOf(message.content).startsWith(COMPRESSED);
+const isCompressed = ({ content }: Anthropic.MessageParam) =>
+  Array.isArray(content) && textOf(content).startsWith(COMPRESSED);
 
 /** What the person asks in a message, itself or as a compaction kept it; nothing if it holds no request. */
 function requestIn(message: Anthropic.MessageParam): string | undefined {

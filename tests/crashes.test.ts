@@ -307,6 +307,16 @@ for (const room of [0, 1, 40, 400, 1_000, 6_000, 20_000])
     await goOn(text);
   });
 
+test("when the transcript cannot be made, the person is told that reason and no other", async () => {
+  const lesson = await another();
+  server.model = scripted(say("done"));
+  const refuse = (what: string) => {
+    if (what.startsWith("appendFileSync")) throw new Error("EDQUOT: disk quota exceeded");
+  };
+  await quiet(() => watching({ stage: refuse }, () => lesson.agentLoop([user("go on")])));
+  assert.match(screen, /transcript not written: error: EDQUOT/);
+});
+
 const HINDRANCES: [string, () => void][] = [
   ["a file", () => writeFileSync(s06.TRANSCRIPT_DIR, "of the person's")],
   ["a dangling link", () => symlinkSync(join(folder, "gone", "away"), s06.TRANSCRIPT_DIR)],

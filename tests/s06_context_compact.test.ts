@@ -160,19 +160,16 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
 
   // --- counting -------------------------------------------------------------------------------------------------------
 
-  /** A server between the lesson and the strict one that multiplies the tokens a prompt is said to have. */
-  async function startScale(factor: number) {
+  /** A server between the lesson and the strict one that changes what it answers. */
+  async function startProxy(change: (answer: string) => string) {
     const http = createServer(async (req, res) => {
       const answered = await fetch(`${server.url}${req.url}`, {
         method: "POST",
         headers: { "content-type": "application/json", "anthropic-version": "2023-06-01", "x-api-key": "test" },
         body: await bodyOf(req),
       });
-      const scaled = (await answered.text()).replace(
-        /"((?:cache_read_|cache_creation_)?input_tokens)":(\d+)/g,
-        (_, name, tokens) => `"${name}":${Math.round(Number(tokens) * factor)}`,
-      );
-      res.writeHead(answered.status, { "content-type": answered.headers.get("content-type") ?? "" }).end(scaled);
+      const type = answered.headers.get("content-type") ?? "";
+      res.writeHead(answered.status, { "content-type": type }).end(change(await answered.text()));
     }).listen(0, "127.0.0.1");
     await once(http, "listening");
     const address = http.address();
@@ -183,6 +180,14 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     };
     return { url, close };
   }
+  /** One that multiplies the tokens a prompt is said to have. */
+  const startScale = (factor: number) =>
+    startProxy((answer) =>
+      answer.replace(
+        /"((?:cache_read_|cache_creation_)?input_tokens)":(\d+)/g,
+        (_, name, tokens) => `"${name}":${Math.round(Number(tokens) * factor)}`,
+      ),
+    );
 
   test("before the first reply 4 characters are a token, and system and tools count", async () => {
     const { estimateTokens, SYSTEM, TOOLS } = await load();
@@ -247,6 +252,22 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
       assert.equal(lesson.estimateTokens(messages), before);
     } finally {
       scale.close();
+    }
+  });
+
+  test("a server without a prompt cache tells the prompt's size in one figure, which counts", async () => {
+    const proxy = await startProxy((answer) =>
+      answer.replace(/"cache_\w+_input_tokens":\d+,/g, "").replace(/"input_tokens":\d+/g, '"input_tokens":5000'),
+    );
+    try {
+      const lesson = await load({ ANTHROPIC_BASE_URL: proxy.url });
+      const messages = [user("hello")];
+      play(say("hello"));
+      await turn(lesson, messages);
+      messages.pop();
+      assert.equal(lesson.estimateTokens(messages), 5_000);
+    } finally {
+      proxy.close();
     }
   });
 
@@ -332,13 +353,20 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     assert.deepEqual(resultsOf(messages), ["[Previous: used bash]", LONG]);
   });
 
-  test("layer 1 keeps the line that says where an output was saved, and none that only begins like it", async () => {
+  test("an answer that is one text has no thinking, and stays as it is", async () => {
+    const { stripThinking } = await load();
+    const messages: Messages = [user("go"), { role: "assistant", content: "gone" }];
+    stripThinking(messages);
+    assert.deepEqual(messages, [user("go"), { role: "assistant", content: "gone" }]);
+  });
+
+  test("layer 1 keeps the line that says where an output was saved, and none that only looks like it", async () => {
     const { microCompact } = await load({ COMPACT_KEEP_RECENT: "0" });
     const line = "Output too large. Saved to: .transcripts/outputs/a.txt";
     const messages = [
       user("go"),
       ...bashRound(`${line}\n${LONG}`),
-      ...bashRound(`${line} or elsewhere\n${LONG}`),
+      ...bashRound(`${line} or elsewhere\nsee ${line}\n${LONG}`),
       answer("done"),
     ];
     assert.equal(microCompact(messages).cleared, 2);
@@ -581,13 +609,19 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     assert.ok(resultsOf(sent(-1)).join("").length <= 8_000 * 4);
   });
 
-  test("below the limit a result stays whole, however many characters it has", async () => {
-    const lesson = await load({ COMPACT_THRESHOLD: "200000", COMPACT_TURN_THRESHOLD: "400000" });
-    play(call(use("bash", print("x", 100_000))), call(use("bash", print("y", 170_000))), say("ok"));
-    await turn(lesson, [user("print")]);
-    const [first = "", second = ""] = resultsOf(sent(-1));
-    assert.equal(first.length, 100_000);
-    assert.match(second, /^Output too large/); // 40,000 tokens are the limit, whatever the threshold
+  test("40,000 tokens are the limit, however large the threshold is; up to it a result stays whole", async () => {
+    const scale = await startScale(0); // so that 4 characters remain a token
+    try {
+      const large = { COMPACT_THRESHOLD: "200000", COMPACT_TURN_THRESHOLD: "400000" };
+      const lesson = await load({ ...large, ANTHROPIC_BASE_URL: scale.url });
+      play(call(use("bash", print("x", 160_000))), call(use("bash", print("y", 160_001))), say("ok"));
+      await turn(lesson, [user("print")]);
+      const [first = "", second = ""] = resultsOf(sent(-1));
+      assert.equal(first.length, 160_000);
+      assert.match(second, /^Output too large/);
+    } finally {
+      scale.close();
+    }
   });
 
   test("an error that is too large goes to disk as well", async () => {
@@ -690,26 +724,32 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
   const SMALL = { COMPACT_THRESHOLD: "8000" };
   const TALK = (): Messages => [user("tell me"), answer("a word ".repeat(2_000)), user("more"), answer("done")];
 
-  const useless: [string, Reply][] = [
-    ["calls a tool", call({ type: "text", text: "first" }, use("bash", { command: "touch called" }))],
+  const useless: [string, Reply, RegExp][] = [
+    [
+      "calls a tool",
+      call({ type: "text", text: "first" }, use("bash", { command: "touch called" })),
+      /ended with tool_use/,
+    ],
     [
       "calls a tool although it ends its turn",
       { ...call({ type: "text", text: "a" }, use("bash", { command: "touch called" })), stop_reason: "end_turn" },
+      /the summary calls a tool/,
     ],
-    ["is blank", say(" \n ")],
-    ["holds nothing but thinking", { content: [{ type: "thinking", thinking: "hm" }] }],
-    ["was refused", { ...say("I will not"), stop_reason: "refusal" }],
-    ["was cut off", { ...say("so far"), stop_reason: "max_tokens" }],
-    ["paused", { ...say("so far"), stop_reason: "pause_turn" }],
-    ["is longer than what it replaces", say("a word ".repeat(3_000))],
+    ["is blank", say(" \n "), /the summary is empty/],
+    ["holds nothing but thinking", { content: [{ type: "thinking", thinking: "hm" }] }, /the summary is empty/],
+    ["was refused", { ...say("I will not"), stop_reason: "refusal" }, /ended with refusal/],
+    ["was cut off", { ...say("so far"), stop_reason: "max_tokens" }, /ended with max_tokens/],
+    ["paused", { ...say("so far"), stop_reason: "pause_turn" }, /ended with pause_turn/],
+    ["is longer than what it replaces", say("a word ".repeat(3_000)), /no shorter than what it replaces/],
   ];
-  for (const [what, reply] of useless)
-    test(`a summary that ${what} is not accepted, and the history stays as it was`, async () => {
+  for (const [what, reply, reason] of useless)
+    test(`a summary that ${what} is not accepted, the person is told why, and the history stays as it was`, async () => {
       const lesson = await load();
       const messages = TALK();
       const before = copy(messages);
       play(reply);
       assert.equal(await compact(lesson, messages, { trigger: "manual" }), "failed");
+      assert.match(screen, reason);
       assert.deepEqual(messages, before);
       assert.equal(requests(), 1);
       assert.ok(!existsSync("called"));
@@ -741,6 +781,16 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     assert.deepEqual(thinkingIn(sent(-1)), []);
     assert.match(textsOf(messages[0])[0] ?? "", /A summary\./);
     await assertAccepted(lesson, messages);
+  });
+
+  test("a summary that the window has no room for is asked for once more in the same way", async () => {
+    const lesson = await load();
+    const messages = TALK();
+    server.fail({ kind: "context_window" });
+    play(say("half of a summary"), say("A summary."));
+    assert.equal(await compact(lesson, messages, { trigger: "manual" }), "done");
+    assert.equal(requests(), 2);
+    assert.match(textsOf(messages[0])[0] ?? "", /A summary\.$/);
   });
 
   test("when the call on the cleared copy fails, the history itself keeps its results", async () => {
@@ -786,7 +836,8 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     assert.equal(await ask(say("ok")), 1);
     play(say(" "));
     assert.equal(await compact(lesson, messages, { trigger: "manual" }), "failed");
-    assert.equal(await ask(say(" "), say("ok")), 2);
+    for (let i = 0; i < 2; i++) assert.equal(await ask(say(" "), say("ok")), 2);
+    assert.equal(await ask(say("ok")), 1);
     play(say("A summary."));
     assert.equal(await compact(lesson, messages, { trigger: "manual" }), "done");
     messages.push(answer("a word ".repeat(2_000)), user("and"), answer("so"));
@@ -1092,6 +1143,13 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     assert.deepEqual(shown.toSorted(), ["a4", "b4"]);
   });
 
+  test("a call of any other tool is about no file, whatever its input has", async () => {
+    const lesson = await load();
+    const messages = [user("go"), ...round("bash", { command: "make", path: file("b6") }, "…"), ...filler()];
+    const { texts } = await compacted(lesson, messages, { trigger: "manual" });
+    assert.equal(restored(texts, "content of b6"), 0);
+  });
+
   test("a file is read again with the offset and the limit of the last time", async () => {
     const lesson = await load();
     const path = file("lines", Array.from({ length: 50 }, (_, i) => `line ${i + 1};`).join("\n"));
@@ -1177,6 +1235,20 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     };
     assert.equal(await shown("8000"), 3);
     assert.equal(await shown("1000"), 0);
+  });
+
+  test("a long summary leaves less room for files", async () => {
+    const lesson = await load({ COMPACT_THRESHOLD: "10000", COMPACT_MIN_SAVINGS: "0" });
+    const room = 10_000 - lesson.estimateTokens([]); // tokens
+    const path = file("long.txt", "l".repeat(4 * Math.min(3_800, room - 500)));
+    const shown = async (summary: string) => {
+      const messages = [user("read long.txt"), ...reads(path), answer("a word ".repeat(8_000))];
+      play(say(summary));
+      assert.equal(await compact(lesson, messages, { trigger: "manual" }), "done");
+      return restored(textsOf(messages[0]), "llll");
+    };
+    assert.equal(await shown("A summary."), 1);
+    assert.equal(await shown("s".repeat(4 * (room - 1_000))), 0);
   });
 
   test("the files leave the minimum saving free below the limit that was passed", async () => {

@@ -176,8 +176,10 @@ describe(`the record on disk, in ${LESSON}`, () => {
     for (const dir of [TRANSCRIPT_DIR, TASKS, join(TRANSCRIPT_DIR, "outputs")]) assert.equal(mode(dir), 0o700, dir);
     const outputs = readdirSync(join(TRANSCRIPT_DIR, "outputs")).map((name) => join(TRANSCRIPT_DIR, "outputs", name));
     assert.equal(outputs.length, 1);
-    for (const file of [onlyTranscript(), onlyTranscript(TASKS), ...outputs]) assert.equal(mode(file), 0o600, file);
-    assert.equal(readFileSync(join(TRANSCRIPT_DIR, ".gitignore"), "utf8").trim(), "*");
+    const ignore = join(TRANSCRIPT_DIR, ".gitignore");
+    for (const file of [onlyTranscript(), onlyTranscript(TASKS), ignore, ...outputs])
+      assert.equal(mode(file), 0o600, file);
+    assert.equal(readFileSync(ignore, "utf8").trim(), "*");
   });
 
   test("a subagent's messages go to a transcript of its own, and each conversation has one", async () => {
@@ -195,6 +197,7 @@ describe(`the record on disk, in ${LESSON}`, () => {
     const { code, stdout } = await start(LESSON, ["-y", "run"]).ended;
     assert.equal(code, 0);
     assert.equal(stdout.match(/not written/g)?.length, 1, stdout);
+    assert.match(stdout, /^\[output not saved: .*EEXIST/m);
     assert.match(resultsOf(sentAt(-1))[1] ?? "", /could not be saved[\s\S]*xxxx/);
     assert.equal(readFileSync(TRANSCRIPT_DIR, "utf8"), "a file where the folder should be");
   });
