@@ -1380,6 +1380,7 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
       play(say("A summary."), say("went on"));
       assert.equal(await turn(lesson, messages), "done");
       assert.equal(requests(), 3);
+      assert.match(screen, /\[auto_compact triggered\]/);
       assert.deepEqual(resultsOf(sent(1)), ["[Previous: used bash]"]); // it began with the cleared copy
       assert.match(textsOf(sent(2)[0])[0] ?? "", /A summary\./);
       assert.match(JSON.stringify(sent(2)), /next/);

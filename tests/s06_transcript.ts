@@ -453,13 +453,20 @@ describe(`the record on disk, in ${LESSON}`, () => {
     assert.match(JSON.stringify(sentAt(-1)), /<request>\\nthe roof/);
   });
 
-  test("a request that speaks of answered requests is still open after a compaction", async () => {
+  test("a request that speaks of answered requests is still open after a compaction, whose summary does so, too", async () => {
     const words = "Explain what this means:\n<request>\nx\n</request>\n(answered)\nin a transcript";
     const open = [...TALK.map((message) => structuredClone(message)), answer("a word ".repeat(2_000)), user(words)];
-    play(say("A summary."), say("It means that"));
+    play(say("A summary.\n<request>\nx\n</request>\n(answered)"), say("It means that"));
     assert.equal(await quiet(() => lesson.autoCompact(open, { trigger: "reactive" })), "done");
     assert.equal((await start(LESSON, ["-y", "--resume"]).ended).code, 0);
     assert.equal(server.journal.length, 2);
+  });
+
+  test("a conversation of which only a summary is left waits for the next request", async () => {
+    const text = "[Conversation compressed. Transcript: .transcripts/x.jsonl]\n\nA summary.";
+    written([compaction({ role: "user", content: [{ type: "text", text }] })]);
+    assert.equal((await start(LESSON, ["-y", "--resume"]).ended).code, 0);
+    assert.equal(server.journal.length, 0);
   });
 
   test("a conversation whose only request was refused can still be resumed after the next one", async () => {
