@@ -53,6 +53,8 @@ async function replayAll(strategies: Strategy[], job: Pick<Job, "paths" | "assum
   const waiting = [...jobs.entries()];
   const results: Replayed[][] = [];
   const scratch = mkdtempSync(join(ROOT, ".bench-")); // in here, so that the lessons find their packages
+  process.on("exit", () => rmSync(scratch, { recursive: true, force: true, maxRetries: 5 }));
+  process.on("SIGINT", () => process.exit(130));
   // One more than there are cores, since each now and then waits for its server.
   const workers = Array.from({ length: availableParallelism() + 1 }, (_, i) =>
     startWorker(join(scratch, `${i}`), seen),
@@ -64,7 +66,6 @@ async function replayAll(strategies: Strategy[], job: Pick<Job, "paths" | "assum
     await Promise.all(workers.map(work));
   } finally {
     for (const { end } of workers) end();
-    rmSync(scratch, { recursive: true, maxRetries: 5 });
   }
   return results;
 }
