@@ -1171,7 +1171,7 @@ export function resume(file: string): Anthropic.MessageParam[] {
   return history;
 }
 
-/** Gives each call one result, right after it: a kill leaves calls without, two runs in one file results without. */
+/** Gives each call one result, right after it: a kill leaves calls without one, two runs in one file spare ones. */
 function pairUp(messages: Anthropic.MessageParam[]): Anthropic.MessageParam[] {
   const idsIn = (message: Anthropic.MessageParam) =>
     blocksOf(message).map((block) =>

@@ -9,7 +9,7 @@ import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
-import { type ReplyBlock, startServer } from "../offline/server.ts";
+import { blocksOf, type ReplyBlock, startServer } from "../offline/server.ts";
 import { type Recorded, readSessions } from "./sessions.ts";
 
 /** What the figures rest on besides the sessions; each is a flag of `npm run bench`. */
@@ -47,23 +47,21 @@ let copies = 0;
 type Lesson = typeof import("../agents/s06_context_compact.ts");
 type Round = { reply: Anthropic.ContentBlockParam[]; results: Anthropic.ToolResultBlockParam[] };
 
-const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
-  typeof content === "string" ? [{ type: "text", text: content }] : content;
-
 /** What the person asked, each with the rounds that it took: a reply, and the results of its calls. */
 export function turnsOf(messages: Anthropic.MessageParam[]): { request: string; rounds: Round[] }[] {
   const turns: { request: string; rounds: Round[] }[] = [];
   for (const message of messages) {
-    const blocks = blocksOf(message);
+    const blocks = blocksOf(message.content);
     const results = blocks.filter((block) => block.type === "tool_result");
-    if (message.role === "assistant") turns.at(-1)?.rounds.push({ reply: blocks, results: [] });
-    else if (results.length > 0)
-      turns
-        .at(-1)
-        ?.rounds.at(-1)
-        ?.results.push(...results);
-    else
-      turns.push({ request: blocks.map((block) => (block.type === "text" ? block.text : "")).join("\n"), rounds: [] });
+    if (message.role === "assistant") {
+      turns.at(-1)?.rounds.push({ reply: blocks, results: [] });
+    } else if (results.length > 0) {
+      const last = turns.at(-1)?.rounds.at(-1);
+      last?.results.push(...results);
+    } else {
+      const request = blocks.map((block) => (block.type === "text" ? block.text : "")).join("\n");
+      turns.push({ request, rounds: [] });
+    }
   }
   return turns;
 }
@@ -139,7 +137,7 @@ async function replay({ name, messages: record }: Recorded, job: Job): Promise<R
     return { content: round.reply.flatMap(sayAgain) };
   };
 
-  const recorded = record.flatMap(blocksOf);
+  const recorded = record.flatMap(({ content }) => blocksOf(content));
   for (const name of new Set(recorded.flatMap((block) => (block.type === "tool_use" ? [block.name] : [])))) {
     if (!s06.TOOLS.some((tool) => tool.name === name)) s06.TOOLS.push({ name, input_schema: { type: "object" } });
     s06.TOOL_HANDLERS[name] = async () => {

@@ -1,25 +1,16 @@
 /** What the bench found as tables, for the terminal and for docs/benchmarks.md, and as charts. */
-import { LineChart, ScatterChart } from "echarts/charts";
-import { GridComponent, LegendComponent, MarkLineComponent } from "echarts/components";
+import { LineChart } from "echarts/charts";
+import { GridComponent, LegendComponent } from "echarts/components";
 import { type EChartsCoreOption, init, use } from "echarts/core";
 import { SVGRenderer } from "echarts/renderers";
 import { type Figures, READ_PRICES } from "./figures.ts";
 import type { PerSession, Results } from "./results.ts";
 import { speedTables } from "./speed.ts";
+import { table } from "./table.ts";
 
 const percent = (share: number) => (Number.isNaN(share) ? "none" : `${Math.round(100 * share)} %`);
 const count = (tokens: number) => Math.round(tokens).toLocaleString("en-US");
 const thousands = (tokens: number) => `${count(tokens / 1000)}k`;
-
-/** Rows as a Markdown table, in columns of one width; the first row is its head. */
-export function table(rows: string[][]): string {
-  const widths = (rows[0] ?? []).map((_, i) => Math.max(3, ...rows.map((row) => row[i]?.length ?? 0)));
-  const line = (row: string[], fill = " ") =>
-    `| ${widths.map((width, i) => (i ? (row[i] ?? "").padStart(width, fill) : (row[i] ?? "").padEnd(width, fill))).join(" | ")} |`;
-  const ruler = `| ${widths.map((width, i) => (i ? `${"-".repeat(width - 1)}:` : "-".repeat(width))).join(" | ")} |`;
-  const [head = [], ...body] = rows;
-  return [line(head), ruler, ...body.map((row) => line(row))].join("\n");
-}
 
 /** The costs of a strategy relative to those of never compacting. */
 function relative(figures: Figures, nothing?: Figures): string[] {
@@ -76,14 +67,11 @@ export const tables: Record<string, (results: Results) => string> = {
   wide: ({ strategies }) =>
     table([
       ["strategy", "such requests", "written for each", "read for each"],
-      ...Object.entries(strategies).map(
-        ([
-          name,
-          {
-            all: { wide },
-          },
-        ]) => [name, String(wide.requests), count(wide.written / wide.requests), count(wide.read / wide.requests)],
-      ),
+      ...Object.entries(strategies).map(([name, { all }]) => {
+        const { requests, written, read } = all.wide;
+        const each = (tokens: number) => (requests > 0 ? count(tokens / requests) : "none");
+        return [name, String(requests), each(written), each(read)];
+      }),
     ]),
   sweep: ({ sweep, strategies }) =>
     table([
@@ -105,7 +93,7 @@ export const tables: Record<string, (results: Results) => string> = {
 
 // --- charts ----------------------------------------------------------------------------------------------------------
 
-use([LineChart, ScatterChart, GridComponent, LegendComponent, MarkLineComponent, SVGRenderer]);
+use([LineChart, GridComponent, LegendComponent, SVGRenderer]);
 
 /** Stands for the colour of text and lines, which follows the reader's light or dark screen. */
 const INK = "#010203";

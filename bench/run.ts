@@ -104,8 +104,10 @@ async function main(): Promise<void> {
   const all = [...STRATEGIES, ...RULES, ...swept.map((each) => each.strategy)];
   const rounds = sessions.flatMap(({ messages }) => turnsOf(messages).flatMap((turn) => turn.rounds)).length;
   let done = 0;
-  const replayed = await replayAll(all, { paths, assumptions }, () =>
-    showProgress(++done / (1.05 * rounds * all.length), "replayed"),
+  const replayed = await replayAll(
+    all,
+    { paths, assumptions },
+    () => showProgress(++done / (1.05 * rounds * all.length), "replayed"), // some requests are for summaries
   );
   showProgress(1, "");
 

@@ -26,6 +26,7 @@ import type Anthropic from "@anthropic-ai/sdk";
 import { z } from "zod";
 import { startServer } from "../offline/server.ts";
 import { keep } from "./results.ts";
+import { table } from "./table.ts";
 
 const FILE = fileURLToPath(import.meta.url);
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -363,8 +364,6 @@ export async function measureSpeed(progress: (share: number, what: string) => vo
 // #endregion
 // #region tables
 
-const table = (head: string[], rows: string[][]): string =>
-  [head, head.map((_, i) => (i === 0 ? "---" : "---:")), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
 const whole = (value: number) => value.toLocaleString("en-US", { maximumFractionDigits: 0 });
 const ms = (time: number) => `${time.toLocaleString("en-US", { maximumSignificantDigits: time < 100 ? 2 : 3 })} ms`;
 const megabytes = (size: number) => `${whole(size / 1e6)} MB`;
@@ -373,16 +372,16 @@ const times = (ratio: number) => `${ratio.toPrecision(ratio < 10 ? 2 : 3)}×`;
 /** Tables in Markdown, by name. */
 export const speedTables: Record<string, (speed: Speed) => string> = {
   "layer-1": ({ layer1 }) =>
-    table(
+    table([
       ["history, tokens", "below the limit", "ratio", "past it, layer 1 waits", "ratio", "layer 1 clears", "ratio"],
-      layer1.map((at) => [
+      ...layer1.map((at) => [
         whole(at.tokens),
         ...(["below", "waiting", "clearing"] as const).flatMap((way) => [
           ms(at[way]),
           times(at[way] / (layer1[0]?.[way] ?? Number.NaN)),
         ]),
       ]),
-    ),
+    ]),
   rounds({ rounds: { marks, cleared, compacted } }) {
     const [first, last] = [marks[0], marks.at(-1)];
     const ratios = (["time", "cpu", "resident", "heap"] as const).map((figure) =>
@@ -397,34 +396,32 @@ export const speedTables: Record<string, (speed: Speed) => string> = {
     ]);
     const head = ["rounds", "a round", "of it the lesson's processor time", "resident", "heap in use"];
     const acted = `Layer 1 cleared ${whole(cleared)} times, layer 2 compacted ${whole(compacted)} times.`;
-    return `${table(head, [...rows, ["ratio", ...ratios]])}\n\n${acted}`;
+    return `${table([head, ...rows, ["ratio", ...ratios]])}\n\n${acted}`;
   },
   transcript: ({ append, resume, plain }) =>
-    table(
+    table([
       ["a transcript of 100 MB", "", "compared with", "", "ratio"],
       [
-        [
-          "append a message",
-          ms(append.large),
-          "to a new transcript",
-          ms(append.fresh),
-          times(append.large / append.fresh),
-        ],
-        ["resume: time", ms(resume.time), "read and parse alone", ms(plain.time), times(resume.time / plain.time)],
-        [
-          "resume: memory at most",
-          megabytes(resume.peak),
-          "read and parse alone",
-          megabytes(plain.peak),
-          times(resume.peak / plain.peak),
-        ],
+        "append a message",
+        ms(append.large),
+        "to a new transcript",
+        ms(append.fresh),
+        times(append.large / append.fresh),
       ],
-    ),
+      ["resume: time", ms(resume.time), "read and parse alone", ms(plain.time), times(resume.time / plain.time)],
+      [
+        "resume: memory at most",
+        megabytes(resume.peak),
+        "read and parse alone",
+        megabytes(plain.peak),
+        times(resume.peak / plain.peak),
+      ],
+    ]),
   start: ({ start }) =>
-    table(
+    table([
       ["lesson", "tsx", ...(start.missing ? [] : ["Node alone"])],
-      start.lessons.map(({ name, tsx, node }) => [name, ms(tsx), ...(node === undefined ? [] : [ms(node)])]),
-    ) + (start.missing ? `\n\nWithout tsx: not measured, since ${start.missing}.` : ""),
+      ...start.lessons.map(({ name, tsx, node }) => [name, ms(tsx), ...(node === undefined ? [] : [ms(node)])]),
+    ]) + (start.missing ? `\n\nWithout tsx: not measured, since ${start.missing}.` : ""),
 };
 
 // #endregion

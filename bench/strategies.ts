@@ -53,8 +53,7 @@ const rent = (first: number, times: number): [string, string][] => [
   const price = READ * tokens + 5 * SUMMARY + 1.25 * RENT.from;
   const isNew = last && requestIn(last) !== undefined;
   if (RENT.paid < (isNew ? ${first} : ${times}) * price && tokens < 150_000) return;
-  RENT.from = 0;
-  await autoCompact(messages, { trigger: "auto", limit: tokens, signal });
+  if ((await autoCompact(messages, { trigger: "auto", limit: tokens, signal })) === "done") RENT.from = 0;
   if (limit) return;`,
   ],
 ];

@@ -283,7 +283,7 @@ function place(path: PropertyKey[], body: unknown): string {
 
 /** Where in a JSON text the first lone surrogate is escaped, counted in characters from 0, or -1. */
 function loneSurrogate(json: string): number {
-  if (!/\\ud/i.test(json)) return -1; // of most requests
+  if (!/\\ud/i.test(json)) return -1; // so most of them are done with at once
   // The second branch takes other escapes whole, so that an escaped backslash before a "u" is not misread.
   for (const { 0: escapes, index } of json.matchAll(/(?:\\u[0-9a-f]{4})+|\\./gi))
     if (escapes.length > 2 && !String(JSON.parse(`"${escapes}"`)).isWellFormed()) return index;
@@ -332,7 +332,8 @@ function checkSize(size: number, { model, max_tokens }: Anthropic.MessageCreateP
 
 type Turn = { role: string; blocks: { block: Anthropic.ContentBlockParam; message: number; at: string }[] };
 
-const blocksOf = (content: Anthropic.MessageParam["content"]): Anthropic.ContentBlockParam[] =>
+/** The blocks of a message's content, of which a string is one of text. */
+export const blocksOf = (content: Anthropic.MessageParam["content"]): Anthropic.ContentBlockParam[] =>
   typeof content === "string" ? [{ type: "text", text: content }] : content;
 
 /** The messages with neighbours of one role merged; each block keeps the place that it was sent in. */

@@ -13,6 +13,20 @@ const ROOT = fileURLToPath(new URL("../", import.meta.url));
 const scratch = mkdtempSync(join(tmpdir(), "docs-"));
 after(() => rmSync(scratch, { recursive: true }));
 
+/** A region that both lessons have. */
+const COUNT = `// #region count
+/** One more. */
+export function count(n: number): number {
+  return n + STEP;
+}
+
+type Twice = (n: number) => number;
+
+/** Two more. */
+const twice: Twice = (n) => count(count(n));
+// #endregion
+`;
+
 const FILES = {
   "agents/s01_count.ts": `/**
  * s01: count
@@ -30,18 +44,7 @@ const STEP = 1; // per call
 export const LIMIT = Number(process.env.LIMIT ?? 2_000);
 // #endregion
 
-// #region count
-/** One more. */
-export function count(n: number): number {
-  return n + STEP;
-}
-
-type Twice = (n: number) => number;
-
-/** Two more. */
-const twice: Twice = (n) => count(count(n));
-// #endregion
-
+${COUNT}
 // #region main
 console.error(twice(LIMIT));
 // #endregion
@@ -62,18 +65,7 @@ const STEP = 2; // per call
 export const LIMIT = Number(process.env.LIMIT ?? 2_000);
 // #endregion
 
-// #region count
-/** One more. */
-export function count(n: number): number {
-  return n + STEP;
-}
-
-type Twice = (n: number) => number;
-
-/** Two more. */
-const twice: Twice = (n) => count(count(n));
-// #endregion
-
+${COUNT}
 // #region down
 const down = (n: number) => n - STEP;
 addTool("down", down);
