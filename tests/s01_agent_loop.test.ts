@@ -611,11 +611,13 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       assert.deepEqual((await answering("no way", "yy")).files, []);
     });
 
-    test("a runs the command and stops asking", async () => {
-      const { questions, files } = await answering("a");
-      assert.equal(questions.length, 1);
-      assert.deepEqual(files, ["a", "b"]);
-    });
+    for (const letter of ["a", "A"]) {
+      test(`${letter} runs the command and stops asking`, async () => {
+        const { questions, files } = await answering(letter);
+        assert.equal(questions.length, 1);
+        assert.deepEqual(files, ["a", "b"]);
+      });
+    }
 
     test("an error without words is one all the same: the API takes no failed result that is empty", async () => {
       approval.always = false;
@@ -861,6 +863,11 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       const { stdout } = await (await lesson(t, replies, ["-y", evil])).ended;
       assert.match(stdout, /look: ␛\]0;owned/);
       assert.doesNotMatch(stdout, /[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/);
+    });
+
+    test("prints a line end of Windows as a line end", async (t) => {
+      const { stdout } = await (await lesson(t, [say("one\r\ntwo")], ["hello"])).ended;
+      assert.match(stdout, /^one\ntwo$/m);
     });
 
     for (const [what, args, env] of [
