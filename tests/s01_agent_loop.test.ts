@@ -117,6 +117,7 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       const [tool, ...others] = s01.TOOLS;
       assert.deepEqual(others, []);
       assert.equal(tool?.name, "bash");
+      assert.deepEqual(tool.input_schema.properties, { command: { type: "string" } });
       assert.deepEqual(tool.input_schema.required, ["command"]);
       assert.deepEqual(sent[0]?.request.tools, s01.TOOLS);
     });
@@ -716,7 +717,8 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       assert.ok(output.length < 10_001_000, String(output.length));
       assert.ok(output.length > 5_000_000, String(output.length));
       assert.equal(output.startsWith("BEGIN\n") && output.endsWith("END"), true);
-      assert.match(output, /\n\[.*\d+ bytes.*\]\n/);
+      const [cut, missing] = /\n\[.* (\d+) bytes.*\]\n/.exec(output) ?? [];
+      assert.equal(output.length - (cut?.length ?? 0) + Number(missing), "BEGIN\n".length + 30_000_000 + "END".length);
     });
 
     test("binary output becomes well-formed text that the API accepts", async () => {
@@ -820,7 +822,7 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
     test("reports API errors on one line each and goes on with a valid history, to a last line without line end", async (t) => {
       const run = await lesson(t, [say("half of this"), say("half of this"), say("fine")], [], {
         failures: [
-          status(400, "messages: this one is\nmalformed"),
+          status(400, "messages: this one is\n  malformed"),
           status(401, "invalid x-api-key"),
           { kind: "drop" },
           { kind: "drop" },
