@@ -297,8 +297,20 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       for (const input of ["ls", ["ls"], null]) {
         const { messages, results } = await turn([{ content: [use(input)] }, say("sorry")]);
         assert.equal(results[0]?.failed, true);
+        assert.deepEqual(callsIn(messages)[0]?.input, { input }, "the model sees what it sent");
         await goOn(messages);
       }
+    });
+
+    test("a name that no tool may have is mended in the history, so that the API accepts it", async () => {
+      const names = ["functions.bash", "ls -l", "查", "", "x".repeat(201)];
+      const { messages, results } = await turn([{ content: names.map((name) => use({}, name)) }, say("sorry")]);
+      assert.deepEqual(
+        callsIn(messages).map(({ name }) => name),
+        ["functions_bash", "ls_-l", "_", "_", "x".repeat(200)],
+      );
+      assert.ok(results.every(({ text, failed }) => failed && text.startsWith("unknown tool")));
+      await goOn(messages);
     });
 
     test("a command that cannot be started is an error that the model is told", async () => {
@@ -402,8 +414,11 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
     test("200 KB on one line are cut to 50,000 characters: head and tail stay, and the cut is stated", async () => {
       const { text, failed } = await resultOf("printf BEGIN; head -c 200000 /dev/zero | tr '\\0' x; printf END");
       assert.ok(text.length <= 50_000 && text.length > 49_000, String(text.length));
-      assert.match(text, /^BEGINx+\n.*200008.*\nx+END$/);
+      const [, head = "", cut, tail = ""] = /^(BEGINx+)\n.* (\d+) of 200008 .*\n(x+END)$/.exec(text) ?? [];
+      assert.equal(head.length + Number(cut) + tail.length, 200_008);
       assert.equal(failed, false);
+      const oneTooMany = await resultOf("head -c 50001 /dev/zero | tr '\\0' x");
+      assert.match(oneTooMany.text, /^x+\n.* of 50001 .*\nx+$/);
     });
 
     test("a result of 50,000 characters is left as it is", async () => {
@@ -865,6 +880,16 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       const { stdout } = await (await lesson(t, replies, ["-y", evil])).ended;
       assert.match(stdout, /look: ␛\]0;owned/);
       assert.doesNotMatch(stdout, /[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/);
+    });
+
+    test("each block of a reply begins on a line of its own, with no blank one before it", async (t) => {
+      const content: ReplyBlock[] = [
+        { type: "thinking", thinking: "hm" },
+        { type: "text", text: "one\n" },
+        { type: "text", text: "two" },
+      ];
+      const { stdout } = await (await lesson(t, [{ content }], ["hello"])).ended;
+      assert.match(stdout, /^hm\none\ntwo\n/m);
     });
 
     test("prints a line end of Windows as a line end", async (t) => {

@@ -1570,13 +1570,3 @@ await carryOver("s05_skill_loading", {
   "200 KB on one line are cut to 50,000 characters: head and tail stay, and the cut is stated": SAVED,
   "a call that a full context window cut is not run either": "compaction makes room, and the model is asked again",
 });
-
-test("a call whose name the API would not take back gets its error, and the conversation goes on", async () => {
-  const lesson = await load();
-  const names = ["functions.bash", "ls -la", "查", "", "x".repeat(201)];
-  const messages = [user("go")];
-  play(call(...names.map((name) => use(name, {}))), say("sorry"));
-  assert.equal(await turn(lesson, messages), "done");
-  for (const result of resultsOf(messages)) assert.match(result, /^unknown tool [\w-]{1,200}: there are bash/);
-  assert.equal(resultsOf(messages).length, names.length);
-});
