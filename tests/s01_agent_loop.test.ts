@@ -1065,11 +1065,12 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
   describe("the program at a terminal", { concurrency: 4, skip: noTerminal }, () => {
     const PROMPT = `${LESSON.slice(0, 3)} >> `;
 
-    async function terminal(t: TestContext, replies: Reply[], failures: Failure[] = []) {
+    /** `before` stands in front of the command, like `echo words |`. */
+    async function terminal(t: TestContext, replies: Reply[], failures: Failure[] = [], before = "") {
       const own = await startServer({ model: scripted(...replies) });
       own.fail(...failures);
       const command = [process.execPath, "--import", TSX, FILE].map((word) => `'${word}'`).join(" ");
-      const child = spawn("/usr/bin/script", ["-qec", command, "/dev/null"], {
+      const child = spawn("/usr/bin/script", ["-qec", before + command, "/dev/null"], {
         cwd: folder,
         env: {
           ...process.env,
@@ -1115,6 +1116,15 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       );
       assert.deepEqual(errorsIn(run.journal), []);
       assert.ok(run.screen().includes("\x1b[2mLooking"), "notes are dimmed");
+    });
+
+    test("requests from a pipe get no prompt, and nobody is asked about their commands", async (t) => {
+      const run = await terminal(t, [call("touch tty-piped"), say("Finished.")], [], "echo go | ");
+      assert.equal(await run.ended, 0);
+      assert.match(run.screen(), /nobody can be asked/);
+      assert.match(run.screen(), /Finished\.\r\n$/);
+      assert.equal(existsSync("tty-piped"), false);
+      assert.equal(run.screen().includes(PROMPT), false);
     });
 
     test("what was typed before the question is no answer to it", async (t) => {
