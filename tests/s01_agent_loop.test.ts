@@ -1111,6 +1111,7 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       await run.at("Finished.", "");
       await run.at(PROMPT, "q\r");
       assert.equal(await run.ended, 0);
+      assert.match(run.screen(), /q\r+\n$/, "no blank line");
       assert.deepEqual(
         ["tty-a", "tty-b", "tty-c"].map((name) => existsSync(name)),
         [false, true, true],

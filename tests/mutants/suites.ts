@@ -29,7 +29,9 @@ const WATCH = import.meta.resolve("./watch.ts");
 export const LESSONS = readdirSync(join(ROOT, "agents"))
   .map((name) => basename(name, ".ts"))
   .sort();
-export const sourceOf = (lesson: string) => readFileSync(join(ROOT, "agents", `${lesson}.ts`), "utf8");
+const sources = new Map(LESSONS.map((name) => [name, readFileSync(join(ROOT, "agents", `${name}.ts`), "utf8")]));
+/** A lesson as it was when this process began. */
+export const sourceOf = (lesson: string) => sources.get(lesson) ?? "";
 export const linesIn = (file: string) =>
   existsSync(file) ? readFileSync(file, "utf8").split("\n").filter(Boolean) : [];
 
