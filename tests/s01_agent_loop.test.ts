@@ -117,6 +117,7 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       const [tool, ...others] = s01.TOOLS;
       assert.deepEqual(others, []);
       assert.equal(tool?.name, "bash");
+      assert.match(tool.description ?? "", /workspace.*120 s/);
       assert.deepEqual(tool.input_schema.properties, { command: { type: "string" } });
       assert.deepEqual(tool.input_schema.required, ["command"]);
       assert.deepEqual(sent[0]?.request.tools, s01.TOOLS);
@@ -567,12 +568,20 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
         return "n";
       };
       await turn([
-        call("true", `touch a${"\n".repeat(60)}$ ls`, `true ${" ".repeat(300)}; touch b`),
+        call(
+          "true",
+          `touch a${"\n".repeat(60)}$ ls`,
+          "true\ntrue",
+          `true ${" ".repeat(195)}`,
+          `true ${" ".repeat(196)}`,
+        ),
         say("as you like"),
       ]);
-      assert.match(questions[0] ?? "", /^Run it\?/);
-      assert.match(questions[1] ?? "", /61 lines/);
-      assert.match(questions[2] ?? "", /1 lines, 314 characters/);
+      const sizes = ["", " (61 lines, 71 characters)", " (2 lines, 9 characters)", "", " (1 lines, 201 characters)"];
+      assert.deepEqual(
+        questions.map((question) => question.split("?")[0]),
+        sizes.map((size) => `Run it${size}`),
+      );
     });
 
     test("an interrupt while the person is asked is no answer: nothing runs", async () => {
@@ -624,7 +633,11 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
     });
 
     test("any other answer refuses too", async () => {
-      assert.deepEqual((await answering("no way", "yy")).files, []);
+      for (const answers of [
+        ["no way", "yy"],
+        ["all", "ya"],
+      ])
+        assert.deepEqual((await answering(...answers)).files, []);
     });
 
     for (const letter of ["a", "A"]) {
@@ -734,6 +747,11 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       assert.equal(output.startsWith("BEGIN\n") && output.endsWith("END"), true);
       const [cut, missing] = /\n\[.* (\d+) bytes.*\]\n/.exec(output) ?? [];
       assert.equal(output.length - (cut?.length ?? 0) + Number(missing), "BEGIN\n".length + 30_000_000 + "END".length);
+      const head = output.indexOf(cut ?? "");
+      assert.ok(Math.min(head, output.length - head) > 200_000, `the middle goes, not what comes after ${head}`);
+      const zeros = (bytes: number) => runBash(`head -c ${bytes} /dev/zero | tr '\\0' x`);
+      assert.equal((await zeros(10_000_000)).length, 10_000_000);
+      assert.match(await zeros(10_000_001), /not kept/);
     });
 
     test("binary output becomes well-formed text that the API accepts", async () => {
@@ -794,12 +812,16 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
     test("of a result with long lines the beginnings are shown, and how many more lines there are", async (t) => {
       const run = await lesson(
         t,
-        [call("head -c 5000 /dev/zero | tr '\\0' x; echo; seq 9"), say("seen")],
+        [
+          call("for n in 5000 200 201; do printf '%*s\\n' $n '' | tr ' ' x; done; seq 9"),
+          call("seq 101 105"),
+          say("seen"),
+        ],
         ["-y", "go"],
       );
       const { stdout } = await run.ended;
-      assert.match(stdout, /^x{200}…$/m);
-      assert.match(stdout, /^… 5 more lines$/m);
+      assert.match(stdout, /^x{200}…\nx{200}\nx{200}…\n1\n2\n… 7 more lines$/m);
+      assert.match(stdout, /^104\n105\n(?!…)/m);
     });
 
     test("takes piped requests one a line; blank lines do nothing, q leaves, and the history goes along", async (t) => {
@@ -854,6 +876,7 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       const sent = run.journal[4]?.request.messages ?? [];
       assert.deepEqual(sent.at(-1), user("你好"));
       assert.ok(!JSON.stringify(sent).includes("first"), "what the API calls invalid must not stay");
+      assert.ok(JSON.stringify(sent).includes("second"), "what it was not even asked must");
     });
 
     test("says what is wrong when the server is not there, and exits with 1", async (t) => {
@@ -862,7 +885,7 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       const run = await lesson(t, [], ["hello"], { env: { ANTHROPIC_BASE_URL: nowhere } });
       const { code, stdout, stderr } = await run.ended;
       assert.equal(code, 1);
-      assert.match(stdout, /error.*connection/i);
+      assert.match(stdout, /^\[API error: Connection error/);
       assert.ok(!stderr.includes("    at "), stderr);
     });
 
@@ -1028,8 +1051,8 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
 
     test("importing it starts nothing, prints nothing and needs no credential", async (t) => {
       const script = join(folder, "importer.mjs");
-      writeFileSync(script, `await import(${JSON.stringify(FILE)}); console.log("only this");`);
-      assert.deepEqual(await node(t, [script], unset), { code: 0, output: "only this\n" });
+      writeFileSync(script, `console.log((await import(${JSON.stringify(FILE)})).approval);`);
+      assert.deepEqual(await node(t, [script], unset), { code: 0, output: "{ always: false }\n" });
     });
 
     test("--help explains the command line through a linked folder too, and needs no credential", async (t) => {
