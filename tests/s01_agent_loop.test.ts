@@ -1050,9 +1050,10 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
     }
 
     test("importing it starts nothing, prints nothing and needs no credential", async (t) => {
-      const script = join(folder, "importer.mjs");
-      writeFileSync(script, `console.log((await import(${JSON.stringify(FILE)})).approval);`);
-      assert.deepEqual(await node(t, [script], unset), { code: 0, output: "{ always: false }\n" });
+      const code = `console.log((await import(${JSON.stringify(FILE)})).approval);`;
+      writeFileSync("importer.mjs", code);
+      for (const program of [["importer.mjs"], ["--input-type=module", "--eval", code, "no-file"]])
+        assert.deepEqual(await node(t, program, unset), { code: 0, output: "{ always: false }\n" });
     });
 
     test("--help explains the command line through a linked folder too, and needs no credential", async (t) => {
