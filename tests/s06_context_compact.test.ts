@@ -756,6 +756,14 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
       await assertAccepted(lesson, messages);
     });
 
+  test("what a summary has to be shorter than is all that it replaces, the first message included", async () => {
+    const lesson = await load();
+    const messages = [user("a".repeat(3_000)), answer("b".repeat(2_000)), user("more"), answer("done")];
+    play(say("c".repeat(4_000)));
+    assert.equal(await compact(lesson, messages, { trigger: "manual" }), "done");
+    await assertAccepted(lesson, messages);
+  });
+
   test("an API error during the summary call leaves the history as it was and is reported in one line", async () => {
     const lesson = await load();
     const messages = TALK();
