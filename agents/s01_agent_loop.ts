@@ -95,7 +95,7 @@ async function approve(command: string, signal?: AbortSignal): Promise<void> {
 
 // #region bash
 const BASH_LIMIT = 120_000; // ms
-const GRACE = 250; // ms that a command has to clean up before it is killed, and its last output to arrive
+const GRACE = 250; // ms that a command has to clean up before it is killed
 const CAPTURE = 10_000_000; // bytes kept of an output: the beginning and what came last
 
 /**
@@ -107,13 +107,16 @@ export function runBash(command: string, signal?: AbortSignal): Promise<string> 
   return new Promise((resolve, reject) => {
     // cat makes both streams one real pipe: Node's pipes are sockets, which `> /dev/stderr` cannot open. When we stop
     // reading, the second cat takes over, so that a process left in the background can go on printing. Neither hears
-    // the signals that a command sends its own group.
-    const cats = 'trap "" HUP INT TERM; exec > >(cat || exec cat > /dev/null) 2>&1; trap - HUP INT TERM';
-    const child = spawn("bash", ["-c", `${cats}; exec bash -c "$1"`, "bash", command], {
+    // the signals that a command sends its own group. What a command wrote may still be on its way when it ends, and a
+    // process in the background may hold the pipe for ever: `end` goes after it, the same way, once stdin is closed.
+    const end = crypto.randomUUID();
+    const cats = "exec > >(cat || exec cat > /dev/null) 2>&1; { read; echo $2; } <&0 & exec < /dev/null";
+    const script = `trap "" HUP INT TERM; ${cats}; trap - HUP INT TERM; exec bash -c "$1"`;
+    const child = spawn("bash", ["-c", script, "bash", command, end], {
       cwd: WORKDIR,
       env: { ...process.env, ANTHROPIC_API_KEY: undefined, ANTHROPIC_AUTH_TOKEN: undefined },
       detached: true,
-      stdio: ["ignore", "pipe", "ignore"],
+      stdio: ["pipe", "pipe", "ignore"],
     });
     const chunks: Buffer[] = [];
     let [size, dropped, middle] = [0, 0, 0];
@@ -126,6 +129,8 @@ export function runBash(command: string, signal?: AbortSignal): Promise<string> 
         size -= oldest;
         dropped += oldest;
       }
+      const hasEnded = child.exitCode !== null || child.signalCode !== null;
+      if (hasEnded && Buffer.concat(chunks.slice(-2)).includes(end)) child.stdout.destroy();
     });
 
     let ending = "";
@@ -143,13 +148,13 @@ export function runBash(command: string, signal?: AbortSignal): Promise<string> 
     signal?.addEventListener("abort", interrupt);
     const timer = setTimeout(() => stop(`timed out after ${BASH_LIMIT / 1000} s and was killed`), BASH_LIMIT);
     child.on("error", (error) => reject(new Error(`bash: it cannot be started (${error.message}); is it on PATH?`)));
-    // A process in the background may hold the pipe for ever: what the command itself wrote is here by then.
-    child.on("exit", () => setTimeout(() => child.stdout.destroy(), GRACE).unref());
+    child.on("exit", () => child.stdin.destroy());
     child.on("close", (code, killer) => {
       clearTimeout(timer);
       signal?.removeEventListener("abort", interrupt);
       if (dropped) chunks.splice(middle, 0, Buffer.from(`\n[... ${dropped} bytes not kept ...]\n`));
-      const output = new TextDecoder().decode(Buffer.concat(chunks)).trimEnd() || "(no output)";
+      const [text = ""] = new TextDecoder().decode(Buffer.concat(chunks)).split(end);
+      const output = text.trimEnd() || "(no output)";
       resolve(output + (ending || (killer ? `\n(killed by ${killer})` : code ? `\n(exit code ${code})` : "")));
     });
   });
