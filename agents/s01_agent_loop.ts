@@ -109,10 +109,11 @@ export function runBash(command: string, signal?: AbortSignal): Promise<string> 
     // reading, the second cat takes over, so that a process left in the background can go on printing. Neither hears
     // the signals that a command sends its own group. What a command wrote may still be on its way when it ends, and a
     // process in the background may hold the pipe for ever: `end` goes after it, the same way, once stdin is closed.
-    const end = crypto.randomUUID();
-    const cats = "exec > >(cat || exec cat > /dev/null) 2>&1; { read; echo $2; } <&0 & exec < /dev/null";
+    const half = crypto.randomUUID(); // ps shows it, but never twice in a row
+    const end = half + half;
+    const cats = "exec > >(cat || exec cat > /dev/null) 2>&1; { read; echo $2$2; } <&0 & exec < /dev/null";
     const script = `trap "" HUP INT TERM; ${cats}; trap - HUP INT TERM; exec bash -c "$1"`;
-    const child = spawn("bash", ["-c", script, "bash", command, end], {
+    const child = spawn("bash", ["-c", script, "bash", command, half], {
       cwd: WORKDIR,
       env: { ...process.env, ANTHROPIC_API_KEY: undefined, ANTHROPIC_AUTH_TOKEN: undefined },
       detached: true,

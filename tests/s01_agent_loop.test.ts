@@ -743,6 +743,7 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       const output = await runBash("sleep 1000 & echo $! > pid; echo of it");
       process.kill(pidIn("pid"), "SIGKILL");
       assert.equal(output, "of it");
+      assert.match(await runBash("ps ax -o args; echo $((6 * 7))"), /\n42$/);
     });
 
     test("an interrupt after its command has ended does not reach a process in the background", async (t) => {
