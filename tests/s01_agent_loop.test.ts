@@ -740,9 +740,14 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
       writeFileSync("slow/cat", "#!/bin/sh\nsleep 1\nexec /bin/cat\n", { mode: 0o755 });
       process.env.PATH = `${join(folder, "slow")}:${path}`;
       assert.equal(await runBash("echo all"), "all");
-      const output = await runBash("sleep 1000 & echo $! > pid; echo of it");
-      process.kill(pidIn("pid"), "SIGKILL");
-      assert.equal(output, "of it");
+      for (const [last, ending] of [
+        ["true", ""],
+        ["kill -9 $$", "\n(killed by SIGKILL)"],
+      ]) {
+        const output = await runBash(`sleep 1000 & echo $! > pid; echo of it; ${last}`);
+        process.kill(pidIn("pid"), "SIGKILL");
+        assert.equal(output, `of it${ending}`);
+      }
       assert.match(await runBash("ps ax -o args; echo $((6 * 7))"), /\n42$/);
     });
 
