@@ -737,7 +737,9 @@ describe(`what s01 teaches, in ${LESSON}`, () => {
         process.env.PATH = path;
       });
       mkdirSync("slow");
-      writeFileSync("slow/cat", "#!/bin/sh\nsleep 1\nexec /bin/cat\n", { mode: 0o755 });
+      writeFileSync("slow/cat", "#!/bin/sh\nsleep 1\ndd bs=2 count=1 2> /dev/null\nsleep 1\nexec /bin/cat\n", {
+        mode: 0o755,
+      });
       process.env.PATH = `${join(folder, "slow")}:${path}`;
       assert.equal(await runBash("echo all"), "all");
       for (const [last, ending] of [
