@@ -142,8 +142,8 @@ export function runBash(command: string, signal?: AbortSignal): Promise<string> 
     // process in the background may hold the pipe for ever: `end` goes after it, the same way, once stdin is closed.
     const half = crypto.randomUUID(); // ps shows it, but never twice in a row
     const end = half + half;
-    const cats = "exec > >(cat || exec cat > /dev/null) 2>&1; { read; echo $2$2; } <&0 & exec < /dev/null";
-    const script = `trap "" HUP INT TERM; ${cats}; trap - HUP INT TERM; exec bash -c "$1"`;
+    const pipe = "exec > >(cat || exec cat > /dev/null) 2>&1; { read; echo $2$2; } <&0 & exec < /dev/null";
+    const script = `trap "" HUP INT TERM; ${pipe}; trap - HUP INT TERM; exec bash -c "$1"`;
     const child = spawn("bash", ["-c", script, "bash", command, half], {
       cwd: WORKDIR,
       env: { ...process.env, ANTHROPIC_API_KEY: undefined, ANTHROPIC_AUTH_TOKEN: undefined },
