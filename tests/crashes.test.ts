@@ -214,6 +214,7 @@ const DISK = new URL("./disk.ts", import.meta.url).href;
 async function program(t: TestContext, model: (kill: () => void) => Model, stage = 0) {
   const own = await startServer();
   const cwd = mkdtempSync(join(folder, "killed-"));
+  writeFileSync(join(cwd, "secret"), "old content", { mode: 0o600 });
   const args = ["--import", TSX, "--import", DISK, LESSON, "-y", "print much"];
   const env = { ...process.env, ANTHROPIC_BASE_URL: own.url, STAGE_OF_KILL: String(stage) };
   const child = spawn(process.execPath, args, { cwd, env, stdio: "ignore" });
@@ -227,40 +228,74 @@ async function program(t: TestContext, model: (kill: () => void) => Model, stage
   return { killed, files, text: [...files].find(([name]) => isTranscript(name))?.[1].text ?? "" };
 }
 
-/** How far a conversation had come when its program was killed. */
-const KILLS: { at: string; request?: number; stage?: RegExp; lines: number; torn: boolean }[] = [
-  { at: "as a call is answered, before a compaction", request: 8, lines: 13, torn: false },
-  { at: "as the summary is asked for", request: 9, lines: 15, torn: false },
-  { at: "as the next call is made", request: 10, lines: 16, torn: false },
-  { at: "in the middle of the first line", stage: /^append\S+ \.transcripts\/transcript.*half$/, lines: 0, torn: true },
+const REQUESTS: { at: string; request: number; lines: number }[] = [
+  { at: "as a call is answered, before a compaction", request: 8, lines: 13 },
+  { at: "as the summary is asked for", request: 9, lines: 15 },
+  { at: "as the next call is made", request: 10, lines: 16 },
 ];
-
-test("kill -9 leaves what was on disk at that moment, at any request and in the middle of a line", async (t) => {
-  const stages: string[] = [];
-  server.model = scripted(...longTalk());
-  await quiet(() => watching({ stage: (at) => stages.push(at) }, () => s06.agentLoop([user("print much")])));
-  const ended = KILLS.map(async ({ at, request = 0, stage, lines, torn }) => {
+for (const { at, request, lines } of REQUESTS)
+  test(`kill -9 ${at} leaves each line that was written`, async (t) => {
     const replies = scripted(...longTalk());
     let requests = 0;
-    const model = (kill: () => void): Model => {
-      return (asked) => {
-        if (++requests === request) kill();
-        return replies(asked);
-      };
-    };
-    const number = stage ? stages.findIndex((each) => stage.test(each)) + 1 : 0;
-    assert.equal(number > 0, stage !== undefined, at);
-    const { killed, files, text } = await program(t, model, number);
-    assert.equal(killed, true, at);
-    assert.equal(times(text, "\n"), lines, at);
-    assert.equal(text.endsWith("\n"), lines > 0, at);
-    assert.equal(text.length > 0, lines > 0 || torn, at);
-    for (const name of files.keys()) assert.match(name, /^\.transcripts\//, at);
-    return { at, text };
+    const { killed, files, text } = await program(t, (kill) => (asked) => {
+      if (++requests === request) kill();
+      return replies(asked);
+    });
+    assert.equal(killed, true);
+    assert.equal(linesOf(text).length, lines);
+    for (const name of files.keys()) assert.match(name, /^secret$|^\.transcripts\//);
+    await goOn(text);
   });
-  for (const { at, text } of await Promise.all(ended))
-    if (text.includes("\n")) assert.ok((await goOn(text)).length > 1, at);
-});
+
+const KILLED: { what: string; replies: () => Reply[]; first: RegExp; least: number }[] = [
+  {
+    what: "a write_file",
+    replies: () => [call(use("write_file", { path: "secret", content: "new content" })), say("done")],
+    first: /secret$|\.tmp$/,
+    least: 12,
+  },
+  {
+    what: "a compaction",
+    replies: () => [
+      run("printf 'ab%.0s' {1..3000}"),
+      call(use("bash", { command: "printf 'x%.0s' {1..30000}" }), use("compact", {})),
+      say("A summary of it all."),
+      say("done"),
+    ],
+    first: /outputs\//,
+    least: 12,
+  },
+];
+for (const { what, replies, first, least } of KILLED)
+  test(`kill -9 at each call to the disk, from ${what} to the end, leaves whole files and each line that was written`, async (t) => {
+    writeFileSync("secret", "old content", { mode: 0o600 });
+    const all: string[] = [];
+    server.model = scripted(...replies());
+    await quiet(() => watching({ stage: (at) => all.push(at) }, () => s06.agentLoop([user("print much")])));
+    const kinds = (text: string) => linesOf(text).map(({ type, role }) => type ?? role);
+    const whole = kinds(readFileSync(onlyTranscript(), "utf8"));
+    assert.equal(whole.includes("compaction"), what === "a compaction");
+    const isInLine = /transcript_.*half$/;
+    const isOfFolder = /Sync \.transcripts(\/outputs)?$/; // that is there already
+    let kills = 0;
+    for (const [stage, at] of all.entries()) {
+      if (!(kills > 0 || first.test(at)) || isOfFolder.test(at)) continue;
+      kills++;
+      const { killed, files, text } = await program(t, () => scripted(...replies()), stage + 1);
+      assert.equal(killed, true, at);
+      const lines = text.slice(0, text.lastIndexOf("\n") + 1);
+      assert.equal(lines !== text, isInLine.test(at), at);
+      const written = all.slice(0, stage).filter((before) => isInLine.test(before)).length;
+      assert.deepEqual(lines ? kinds(lines) : [], whole.slice(0, written), at);
+      for (const [name, file] of files) {
+        if (name === "secret") assert.match(file.text, /^(old|new) content$/, at);
+        else assert.match(name, /^\.[^/]+\.tmp$|^\.transcripts\//, at);
+        assert.equal(file.mode, 0o600, `${at}: ${name}`);
+      }
+      if (lines) await goOn(text);
+    }
+    assert.ok(kills >= least, all.join("\n"));
+  });
 
 // --- a full disk, and things in the way -----------------------------------------------------------------------------
 
