@@ -126,6 +126,7 @@ test("a program is changed in each of its parts, and in no type", () => {
       "function f() { ; return b; }",
       "function f() { a(); return; }",
     ],
+    ["function f() { a(); return undefined; }", "function f() {}", "function f() { ; return undefined; }"],
     [
       "function f() { if (a) { return b; } }",
       "function f() {}",

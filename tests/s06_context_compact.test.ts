@@ -132,7 +132,7 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     };
     assert.deepEqual(await limits({ COMPACT_THRESHOLD: "9000" }), [9_000, 9_000]);
     assert.deepEqual(await limits({ COMPACT_THRESHOLD: "9000", COMPACT_TURN_THRESHOLD: "12000" }), [9_000, 12_000]);
-    assert.deepEqual(await limits({ COMPACT_TURN_THRESHOLD: "12000" }), [50_000, 12_000]);
+    assert.deepEqual(await limits({ COMPACT_TURN_THRESHOLD: "12000.25" }), [50_000, 12_000.25]);
     assert.deepEqual(await limits({ CONTEXT_WINDOW: "1000000" }), [50_000, 967_000]);
     assert.deepEqual(await limits({ COMPACT_THRESHOLD: "9000", CONTEXT_WINDOW: "100000" }), [9_000, 67_000]);
     const { KEEP_RECENT, PRESERVE_RESULT_TOOLS } = await load({
@@ -150,12 +150,14 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     assert.deepEqual([turnOnly.THRESHOLD, turnOnly.TURN_THRESHOLD], [50_000, 0]);
   });
 
-  test("an empty variable is an unset one", async () => {
+  test("an empty variable is an unset one, and blanks do not count", async () => {
     const names = ["COMPACT_THRESHOLD", "COMPACT_TURN_THRESHOLD", "CONTEXT_WINDOW", "COMPACT_KEEP_RECENT"];
     const others = ["COMPACT_MIN_SAVINGS", "COMPACT_TEXTBOOK", "COMPACT_PRESERVE"];
     const lesson = await load(Object.fromEntries([...names, ...others].map((name) => [name, ""])));
     assert.deepEqual([lesson.THRESHOLD, lesson.TURN_THRESHOLD, lesson.KEEP_RECENT], [50_000, 167_000, 3]);
     assert.deepEqual(lesson.PRESERVE_RESULT_TOOLS, ["load_skill"]);
+    const blank = await load({ COMPACT_THRESHOLD: " 9000 ", COMPACT_TURN_THRESHOLD: " ", COMPACT_KEEP_RECENT: " 7" });
+    assert.deepEqual([blank.THRESHOLD, blank.TURN_THRESHOLD, blank.KEEP_RECENT], [9_000, 9_000, 7]);
   });
 
   // --- counting -------------------------------------------------------------------------------------------------------

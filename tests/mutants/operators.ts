@@ -182,7 +182,8 @@ export function changesOf(source: string): Change[] {
         return node.body.type === "BlockStatement" || isComparison(node.body) ? undefined : add(node.body, "undefined");
       case "ReturnStatement": {
         const inBranch = isBranch(above?.node) || isBranch(ancestors.at(-2)?.node);
-        return node.argument && (inBranch || !isTakenAway(ancestors)) ? add(node, "return;") : undefined;
+        const returns = node.argument && code(node.argument) !== "undefined";
+        return returns && (inBranch || !isTakenAway(ancestors)) ? add(node, "return;") : undefined;
       }
       case "ExpressionStatement":
       case "ThrowStatement":
