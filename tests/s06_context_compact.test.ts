@@ -705,10 +705,9 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
   });
 
   test("the summary is asked for all that the work needs, and for the focus if there is one", async () => {
-    const lesson = await load();
-    const ask = async (focus?: string) => {
+    const ask = async (focus?: string, limits = {}) => {
       play(say("A summary."));
-      await compact(lesson, [user("a"), answer("b".repeat(2_000)), user("c"), answer("d")], {
+      await compact(await load(limits), [user("a"), answer("b".repeat(2_000)), user("c"), answer("d")], {
         trigger: "manual",
         focus,
       });
@@ -720,6 +719,7 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     for (const wish of [/\bbrief\b/, /about 2,000 tokens/, /keep details/, /call no tools/i]) assert.match(words, wish);
     assert.ok(!words.includes("the database schema"));
     assert.match(await ask("the database schema"), /the database schema/);
+    assert.match(await ask("", { COMPACT_THRESHOLD: "8000" }), /about 800 tokens/);
   });
 
   /** A threshold under which TALK does not fit into the tail. */

@@ -191,6 +191,20 @@ describe(`the record on disk, in ${LESSON}`, () => {
     assert.equal(transcripts().length, 2);
   });
 
+  test("two conversations begun in the same millisecond have a transcript each, the newer one after the other", async (t) => {
+    t.mock.timers.enable({ apis: ["Date"], now: 1_800_000_000_000 });
+    play(say("first"), say("second"));
+    await turn([user("the one")]);
+    await turn([user("the other")]);
+    const [one = "", other = ""] = transcripts().sort();
+    assert.deepEqual(
+      [basename(one), basename(other)].map((name) => name.split("_")[1]),
+      ["1800000000000", "1800000000001"],
+    );
+    assert.match(readFileSync(one, "utf8"), /the one.*\n.*first.*\n$/);
+    assert.match(readFileSync(other, "utf8"), /the other.*\n.*second.*\n$/);
+  });
+
   test("if nothing can be written, the agent says so once, goes on, and shows what would have been saved", async () => {
     writeFileSync(TRANSCRIPT_DIR, "a file where the folder should be");
     play(run("echo one"), run("printf 'x%.0s' {1..30000}"), say("done"));
