@@ -719,7 +719,7 @@ describe(`what s06 teaches, in ${LESSON}`, () => {
     for (const wish of [/\bbrief\b/, /about 2,000 tokens/, /keep details/, /call no tools/i]) assert.match(words, wish);
     assert.ok(!words.includes("the database schema"));
     assert.match(await ask("the database schema"), /the database schema/);
-    assert.match(await ask("", { COMPACT_THRESHOLD: "8000" }), /about 800 tokens/);
+    assert.match(await ask(undefined, { COMPACT_THRESHOLD: "8000" }), /about 800 tokens/);
   });
 
   /** A threshold under which TALK does not fit into the tail. */
