@@ -3,404 +3,249 @@
  *
  * Pay for knowledge when it is used: one line up front, the body on demand.
  *
- *     system prompt: "- code-review: Review code …"  ──▶ load_skill("code-review") ──▶ the whole SKILL.md
+ *     system prompt:           - code-review: how to review a change
+ *     load_skill(code-review)  <skill name="code-review"> … </skill>
  *
- * Same as s04: config, screen, approval, bash, workspace, files, dispatch, todo, subagent, call, bound, results, loop, prompt
+ * Same as s04: loop, dispatch, subagent, todo, files, bash
  * New in s05: skills
- * Changed from s04: imports, system, main
+ * Changed from s04: setup, system, terminal
  * Run: npx tsx agents/s05_skill_loading.ts
  */
 
-// #region imports
+// #region setup
 import { isUtf8 } from "node:buffer";
 import { spawn } from "node:child_process";
-import { randomUUID } from "node:crypto";
-import {
-  accessSync,
-  closeSync,
-  constants,
-  existsSync,
-  fchmodSync,
-  fstatSync,
-  lstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
-import { basename, dirname, join, relative, resolve, sep } from "node:path";
-import { createInterface } from "node:readline/promises";
+import { on } from "node:events";
+import fs from "node:fs";
+import { basename, dirname, join, relative, resolve } from "node:path";
+import { createInterface, type Interface } from "node:readline/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs, styleText } from "node:util";
-import Anthropic, { AnthropicError, APIConnectionError, APIError } from "@anthropic-ai/sdk";
+import Anthropic from "@anthropic-ai/sdk";
 import { parse as parseYaml } from "yaml";
 import { z } from "zod";
 
-// #endregion
-
-// #region config
-if (statSync(".env", { throwIfNoEntry: false })?.isFile()) process.loadEnvFile();
-
-export const WORKDIR = realpathSync(process.cwd());
+if (fs.existsSync(".env")) process.loadEnvFile();
+const client = new Anthropic({ logLevel: "off" }); // finds the credential itself
 export const MODEL = process.env.MODEL_ID || "claude-sonnet-5-5";
-/** Tokens a reply may have, thinking included. */
-const MAX_TOKENS = 32_000;
-/** "off" leaves the field out of the request, for servers and older models that do not know it. */
-const THINKING: Anthropic.ThinkingConfigParam | undefined =
-  process.env.THINKING === "off" ? undefined : { type: "adaptive", display: "summarized" };
-/** Reads ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL from the environment. Its log is off: each error is told once. */
-const client = new Anthropic({ logLevel: "off" });
+const MAX_TOKENS = 32_000; // of a reply, thinking included
+const THINKING = process.env.THINKING === "off" ? undefined : ({ type: "adaptive", display: "summarized" } as const);
+const RESULT_LIMIT = 50_000; // characters of a tool result
+export const WORKDIR = fs.realpathSync(process.cwd());
 // #endregion
 
-// #region screen
-let lineOpen = false;
-let margin = ""; // before every line; runSubagent sets it
-const dim = (text: string) => (process.stdout.isTTY ? styleText("dim", text) : text);
+// #region loop
+export type Messages = Anthropic.MessageParam[];
+export type Tools = Anthropic.Tool[];
+export type Approve = (question: string) => Promise<void>;
+/** What a turn needs besides its messages. `approve` throws if the user says no; Ctrl-C aborts `signal`. */
+export type TurnOptions = { system: string; tools: Tools; approve: Approve; signal: AbortSignal; maxRounds?: number };
 
-/** Control, text-direction and invisible characters as visible signs, so that no output can drive the terminal. */
-const harmless = (text: string) =>
-  text
-    .replaceAll("\r\n", "\n")
-    .replace(/[\0-\x08\x0b-\x1f]/g, (c) => String.fromCodePoint(0x2400 + c.charCodeAt(0)))
-    .replace(/[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, "\ufffd");
+/**
+ * Runs one turn: the request at the end of `messages`, which grows in place. However it ends, the API accepts the rest.
+ * @throws if the turn is not done: interrupted, refused, cut off, empty, or an error of the API
+ */
+export async function agentLoop(messages: Messages, options: TurnOptions): Promise<void> {
+  const before = messages.slice(0, -1); // to go back to if the model refuses
+  let accepted = before; // to go back to if the API rejects what came since
+  let roundsWithoutTodo = 0;
+  for (let round = 0; ; round++) {
+    options.signal.throwIfAborted();
+    if (round === options.maxRounds) throw new Error(`out of rounds: ${round} were allowed`);
+    const reply = await callModel(messages, options).catch((error) => {
+      options.signal.throwIfAborted();
+      // What the API rejects now, it would reject in every later request too: take it out.
+      if (error.status === 400 || error.status === 413) messages.splice(0, messages.length, ...accepted);
+      throw error;
+    });
+    accepted = [...messages];
+    if (reply.stop_reason === "refusal") {
+      messages.splice(0, messages.length, ...before); // while the request stays, refusals continue
+      throw new Error("the model refused; the request is taken out of the conversation");
+    }
+    const content = withoutBlanks(reply.content);
+    if (content.length > 0) messages.push({ role: "assistant", content });
 
-/** Prints a piece of text as it arrives. */
-function print(text: string, style = (plain: string) => plain): void {
-  if (!text) return;
-  const lines = harmless(text).replace(/\n(?!$)/g, `\n${margin}`);
-  process.stdout.write(style(lineOpen ? lines : margin + lines));
-  lineOpen = !text.endsWith("\n");
-}
-
-/** Prints text on lines of its own. */
-export function printLine(text: string, style?: (plain: string) => string): void {
-  if (lineOpen) print("\n");
-  print(`${text}\n`, style);
-}
-
-/** The first `lines` lines of a text, each at most 200 characters. */
-function glimpse(text: string, lines: number): string {
-  const all = text.split("\n");
-  const shown = all.slice(0, lines).map((line) => (line.length > 200 ? `${line.slice(0, 200)}…` : line));
-  if (all.length > lines) shown.push(`… ${all.length - lines} more lines`);
-  return shown.join("\n");
-}
-// #endregion
-
-// #region approval
-/** How the person is asked before a command runs. `main` sets `ask` when there is a terminal; `-y` sets `always`. */
-export const approval: { always: boolean; ask?: (question: string, signal?: AbortSignal) => Promise<string> } = {
-  always: false,
-};
-
-/** Returns when the command may run; throws what the model is to know when it may not. */
-async function approve(command: string, signal?: AbortSignal): Promise<void> {
-  if (approval.always) return;
-  if (!approval.ask) {
-    throw new Error(
-      "bash: not run: nobody can be asked, stdin is not a terminal; the person can start the agent with -y",
-    );
+    const isCut = reply.stop_reason === "max_tokens" || reply.stop_reason === "model_context_window_exceeded";
+    const calls = content.filter((block) => block.type === "tool_use");
+    if (calls.length === 0 && isCut) throw new Error("the reply was cut off; ask for less at once");
+    if (content.length === 0) throw new Error("the reply is empty");
+    if (calls.length === 0) return;
+    const results: Anthropic.ContentBlockParam[] = [];
+    for (const call of calls) results.push(await runCall(call, isCut && call === reply.content.at(-1), options));
+    roundsWithoutTodo = calls.some((call) => call.name === "todo") ? 0 : roundsWithoutTodo + 1;
+    const plans = options.tools.some((tool) => tool.name === "todo");
+    if (plans && roundsWithoutTodo > 0 && roundsWithoutTodo % 3 === 0) results.push(REMINDER);
+    messages.push({ role: "user", content: results });
   }
-  const lines = command.split("\n");
-  printLine(`$ ${lines.join("\n| ")}`);
-  // A long command can push its beginning off the screen: the question says how much there is to read.
-  const size = lines.length > 1 || command.length > 200 ? ` (${lines.length} lines, ${command.length} characters)` : "";
-  const answer = (await approval.ask(`Run it${size}? [Enter or y: yes, n: no, a: always] `, signal)).trim();
-  if (/^a$/i.test(answer)) approval.always = true;
-  else if (!/^y?$/i.test(answer)) throw new Error(`bash: the person refused to run this command (answer: ${answer})`);
-}
-// #endregion
-
-// #region bash
-const BASH_LIMIT = 120_000; // ms
-const GRACE = 250; // ms that a command has to clean up before it is killed
-const CAPTURE = 10_000_000; // bytes kept of an output: the beginning and what came last
-
-/**
- * Runs a command with `bash -c` in the workspace, in a process group of its own.
- * @returns stdout and stderr in the order they were written, and how the command ended if not with exit code 0
- * @throws if bash cannot be started
- */
-export function runBash(command: string, signal?: AbortSignal): Promise<string> {
-  return new Promise((resolve, reject) => {
-    // cat makes both streams one real pipe: Node's pipes are sockets, which `> /dev/stderr` cannot open. When we stop
-    // reading, the second cat takes over, so that a process left in the background can go on printing. Neither hears
-    // the signals that a command sends its own group. What a command wrote may still be on its way when it ends, and a
-    // process in the background may hold the pipe for ever: `end` goes after it, the same way, once stdin is closed.
-    const half = crypto.randomUUID(); // ps shows it, but never twice in a row
-    const end = half + half;
-    const pipe = "exec > >(cat || exec cat > /dev/null) 2>&1; { read; echo $2$2; } <&0 & exec < /dev/null";
-    const script = `trap "" HUP INT TERM; ${pipe}; trap - HUP INT TERM; exec bash -c "$1"`;
-    const child = spawn("bash", ["-c", script, "bash", command, half], {
-      cwd: WORKDIR,
-      env: { ...process.env, ANTHROPIC_API_KEY: undefined, ANTHROPIC_AUTH_TOKEN: undefined },
-      detached: true,
-      stdio: ["pipe", "pipe", "ignore"],
-    });
-    const chunks: Buffer[] = [];
-    let [size, dropped, middle] = [0, 0, 0];
-    child.stdout.on("data", (chunk: Buffer) => {
-      chunks.push(chunk);
-      size += chunk.length;
-      while (size > CAPTURE) {
-        middle ||= chunks.length >> 1;
-        const oldest = chunks.splice(middle, 1)[0]?.length ?? 0;
-        size -= oldest;
-        dropped += oldest;
-      }
-      const hasEnded = child.exitCode !== null || child.signalCode !== null;
-      if (hasEnded && Buffer.concat(chunks.slice(-2)).includes(end)) child.stdout.destroy();
-    });
-
-    let ending = "";
-    const signalGroup = (name: NodeJS.Signals) => {
-      try {
-        if (child.pid) process.kill(-child.pid, name);
-      } catch {} // nobody is left in the group
-    };
-    const stop = (why: string) => {
-      ending ||= `\n(${why})`;
-      signalGroup("SIGTERM");
-      setTimeout(() => signalGroup("SIGKILL"), GRACE);
-    };
-    const interrupt = () => stop("interrupted by user");
-    signal?.addEventListener("abort", interrupt);
-    const timer = setTimeout(() => stop(`timed out after ${BASH_LIMIT / 1000} s and was killed`), BASH_LIMIT);
-    child.on("error", (error) => reject(new Error(`bash: it cannot be started (${error.message}); is it on PATH?`)));
-    child.on("exit", () => child.stdin.destroy());
-    child.on("close", (code, killer) => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", interrupt);
-      if (dropped) chunks.splice(middle, 0, Buffer.from(`\n[... ${dropped} bytes not kept ...]\n`));
-      const [text = ""] = new TextDecoder().decode(Buffer.concat(chunks)).split(end);
-      const output = text.trimEnd() || "(no output)";
-      resolve(output + (ending || (killer ? `\n(killed by ${killer})` : code ? `\n(exit code ${code})` : "")));
-    });
-  });
-}
-// #endregion
-
-// #region workspace
-/** Returns the real path that `path` led to. @throws if it is outside */
-function checkInside(real: string, path: string): string {
-  if (relative(WORKDIR, real).split(sep)[0] === "..") {
-    throw new Error(`${path} is outside the workspace ${WORKDIR}; use a path inside it`);
-  }
-  return real;
 }
 
-/**
- * The real path of a file in the workspace, which need not exist yet.
- * @throws if it is outside, whichever way it gets there: `..`, an absolute path, a symbolic link
- */
-export function safePath(path: string): string {
-  const absolute = resolve(WORKDIR, path);
-  let existing = absolute;
-  while (!lstatSync(existing, { throwIfNoEntry: false })) existing = dirname(existing);
-  return checkInside(join(realpathSync(existing), relative(existing, absolute)), path);
+/** Sends the conversation to the model and prints the reply as it arrives. */
+async function callModel(messages: Messages, { system, tools, signal }: TurnOptions): Promise<Anthropic.Message> {
+  const cache_control = { type: "ephemeral" } as const;
+  const request = { model: MODEL, max_tokens: MAX_TOKENS, thinking: THINKING, cache_control, system, tools, messages };
+  const stream = client.messages.stream(request, { signal });
+  stream.on("thinking", (text) => print(text, "dim"));
+  stream.on("text", (text) => print(text));
+  stream.on("contentBlock", (block) => block.type !== "tool_use" && print("\n"));
+  return stream.finalMessage();
 }
 
-/**
- * Works on a file from within its folder, which is made if need be. A path that was checked can lead elsewhere a moment
- * later, if a command in the background puts a link into it; the current folder stays the one that was checked.
- */
-function inFolderOf<T>(path: string, work: (name: string) => T): T {
-  const folders = relative(WORKDIR, safePath(path)).split(sep);
-  const name = folders.pop() || "."; // the workspace itself
+/** Drops what the API rejects when it is sent back: blank text, the thinking after it, and thinking at the end. */
+function withoutBlanks(content: Anthropic.ContentBlock[]): Anthropic.ContentBlock[] {
+  const isThinking = (block?: Anthropic.ContentBlock) => block?.type.endsWith("thinking");
+  const isBlank = (block: Anthropic.ContentBlock) => block.type === "text" && !block.text.trim();
+  const blank = content.findIndex(isBlank);
+  const kept = content.filter((block, i) => !isBlank(block) && !(isThinking(block) && blank >= 0 && blank < i));
+  while (isThinking(kept.at(-1))) kept.pop();
+  return kept;
+}
+
+/** Runs a call, unless the reply was cut off inside it. Whatever happens, the call gets a result. */
+async function runCall({ id, name, input }: Anthropic.ToolUseBlock, isCut: boolean, options: TurnOptions) {
+  let [content, is_error] = ["", false];
+  print(name === "bash" ? `$ ${Object(input).command}\n` : `> ${name} ${firstLines(JSON.stringify(input))}\n`);
   try {
-    for (const folder of [WORKDIR, ...folders]) {
-      if (!lstatSync(folder, { throwIfNoEntry: false })) mkdirSync(folder);
-      process.chdir(folder);
-      checkInside(process.cwd(), path);
-    }
-    return work(name);
-  } finally {
-    process.chdir(WORKDIR);
+    options.signal.throwIfAborted();
+    if (isCut) throw new Error(`${name}: not run: the reply was cut off inside this call; send less at once`);
+    content = await runTool(name, input, options);
+  } catch (error) {
+    content = options.signal.aborted ? "(interrupted by user)" : explain(error);
+    is_error = true;
   }
-}
-// #endregion
-
-// #region files
-const READ_LIMIT = 10_000_000; // bytes
-
-/** The text of a file, byte order mark and line ends as they are. @throws if it is no file, too large, or not UTF-8 */
-function readText(tool: string, path: string): string {
-  const stat = statSync(safePath(path), { throwIfNoEntry: false });
-  if (!stat) throw new Error(`${tool}: ${path} does not exist; list the folder with bash to see what does`);
-  if (stat.isDirectory()) throw new Error(`${tool}: ${path} is a folder; list it with bash: ls`);
-  if (!stat.isFile()) throw new Error(`${tool}: ${path} is no regular file but a device or a pipe; use bash`);
-  if (stat.size > READ_LIMIT) {
-    throw new Error(`${tool}: ${path} has ${stat.size} bytes, more than ${READ_LIMIT}; look at parts of it with bash`);
-  }
-  const bytes = inFolderOf(path, (name) => {
-    // By now it may be a link or a pipe: the one is not followed, the other not waited for.
-    const file = openSync(name, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-    try {
-      if (!fstatSync(file).isFile()) throw new Error(`${tool}: ${path} is no regular file any more`);
-      return readFileSync(file);
-    } finally {
-      closeSync(file);
-    }
-  });
-  if (bytes.includes(0) || !isUtf8(bytes)) {
-    throw new Error(`${tool}: ${path} is not UTF-8 text but binary (${bytes.length} bytes); look at it with bash`);
-  }
-  return bytes.toString();
+  print(`${firstLines(content)}\n`, "dim");
+  return { type: "tool_result" as const, tool_use_id: id, content: cutMiddle(content).toWellFormed(), is_error };
 }
 
-/** Reads a file, or `limit` lines of it from line `offset` (from 1) on. @returns the text and what is left after it */
-export function runRead(path: string, offset = 1, limit = Number.POSITIVE_INFINITY): string {
-  const text = readText("read_file", path);
-  if (text === "") return "(empty file)";
-  const lines = text.split("\n");
-  if (lines.at(-1) === "") lines.pop();
-  if (offset > lines.length)
-    throw new Error(`read_file: offset ${offset} is past the end: ${path} has ${lines.length} lines`);
-  const end = offset - 1 + limit;
-  const left = lines.length - end;
-  const more = left > 0 ? `\n[${left} more lines; go on with offset ${end + 1}]` : "";
-  return lines.slice(offset - 1, end).join("\n") + more;
-}
-
-/** Writes a file and the folders it needs: whatever happens meanwhile, the old content is there or the new one. */
-export function runWrite(path: string, content: string): string {
-  inFolderOf(path, (name) => {
-    const before = lstatSync(name, { throwIfNoEntry: false });
-    if (before && !before.isFile()) throw new Error(`write_file: ${path} is a folder or a device; name a file`);
-    if (before) accessSync(name, constants.W_OK); // a rename would replace a write-protected file
-    const temporary = `.${randomUUID()}.tmp`;
-    const file = openSync(temporary, "wx", before?.mode);
-    try {
-      writeFileSync(file, content);
-      if (before) fchmodSync(file, before.mode);
-      renameSync(temporary, name);
-    } finally {
-      closeSync(file);
-      rmSync(temporary, { force: true });
-    }
-  });
-  return `Wrote ${Buffer.byteLength(content)} bytes to ${path}`;
-}
-
-/** Replaces `oldText`, literally, by `newText`. @throws if it does not occur exactly once */
-export function runEdit(path: string, oldText: string, newText: string): string {
-  if (oldText === "") throw new Error("edit_file: old_text is empty; use write_file to write a whole file");
-  const text = readText("edit_file", path);
-  // Models write \n: in a file whose lines end in \r\n it stands for that.
-  const isCrlf = text.includes("\r\n") && !/(?<!\r)\n/.test(text);
-  const adapt = (part: string) => (isCrlf ? part.replace(/\r?\n/g, "\r\n") : part);
-  const old = adapt(oldText);
-  let count = 0;
-  for (let at = text.indexOf(old); at >= 0; at = text.indexOf(old, at + 1)) count++;
-  if (count === 0) throw new Error(`edit_file: old_text does not occur in ${path}; read it again and copy exactly`);
-  if (count > 1)
-    throw new Error(`edit_file: old_text occurs ${count} times in ${path}; include more lines to make it unique`);
-  const after = adapt(newText);
-  const edited = text.replace(old, () => after);
-  runWrite(path, edited);
-  return `Edited ${path}`;
+/** Keeps the head and the tail of a text that is longer than `limit` characters. */
+function cutMiddle(text: string, limit = RESULT_LIMIT): string {
+  if (text.length <= limit) return text;
+  const half = limit / 2 - 50;
+  return `${text.slice(0, half)}\n[... cut here: longer than ${limit} characters ...]\n${text.slice(-half)}`;
 }
 // #endregion
 
 // #region dispatch
-/** What a turn is given besides its messages: a subagent has a system prompt and tools of its own. */
-export type TurnOptions = { signal?: AbortSignal; system?: string; tools?: Anthropic.Tool[]; maxRounds?: number };
+type Handler<Input> = (input: Input, options: TurnOptions) => string | Promise<string>;
+/** The dispatch map: what runs when the model calls a tool of that name. */
+export const TOOL_HANDLERS: Record<string, Handler<unknown>> = {};
+/** What the model knows of each tool. */
+export const TOOLS: Tools = [];
 
-/** What `schema` makes of an input. @throws an error that says what does not fit */
-function parse<Schema extends z.ZodType>(what: string, schema: Schema, input: unknown): z.output<Schema> {
-  const parsed = schema.safeParse(input);
-  if (!parsed.success) throw new Error(`${what} does not fit:\n${z.prettifyError(parsed.error)}`);
-  return parsed.data;
+/** A new tool is a new entry. Its schema tells the model what to send, and checks what it then sends. */
+function addTool<T extends z.ZodObject>(name: string, description: string, schema: T, run: Handler<z.output<T>>): void {
+  TOOLS.push({ name, description, input_schema: { ...z.toJSONSchema(schema, { io: "input" }), type: "object" } });
+  TOOL_HANDLERS[name] = (input, options) => run(check(name, schema, input), options);
 }
 
-/** The dispatch map: what runs for a name. Handlers return a result's text, or throw what the model should know. */
-export const TOOL_HANDLERS: Record<string, (input: unknown, options: TurnOptions) => Promise<string>> = {};
-/** What the model sees of each tool. */
-export const TOOLS: Anthropic.Tool[] = [];
-
-/** A new tool is a new entry. The schema describes the input to the model and checks what the model then sends. */
-function addTool<Schema extends z.ZodObject>(
-  name: string,
-  description: string,
-  schema: Schema,
-  run: (input: z.output<Schema>, options: TurnOptions) => string | Promise<string>,
-): void {
-  const input_schema = { ...z.toJSONSchema(schema, { io: "input" }), $schema: undefined, type: "object" as const };
-  TOOLS.push({ name, description, input_schema });
-  TOOL_HANDLERS[name] = async (input, options) => run(parse(`${name}: the input`, schema, input), options);
+/** @returns `value` as the schema makes it @throws everything that does not fit */
+function check<Schema extends z.ZodType>(what: string, schema: Schema, value: unknown): z.output<Schema> {
+  const { success, data, error } = schema.safeParse(value);
+  if (!success) throw new Error(`${what} does not fit:\n${z.prettifyError(error)}`);
+  return data;
 }
 
-addTool(
-  "bash",
-  "Run a bash command in the workspace. Returns its output; stops after 120 s.",
-  z.object({ command: z.string() }),
-  async ({ command }, { signal }) => {
-    await approve(command, signal);
-    return runBash(command, signal);
-  },
-);
-addTool(
-  "read_file",
-  "Read a text file, or `limit` lines of it from line `offset` (from 1) on.",
-  z.object({ path: z.string(), offset: z.int().min(1).optional(), limit: z.int().min(1).optional() }),
-  ({ path, offset, limit }) => runRead(path, offset, limit),
-);
-addTool(
-  "write_file",
-  "Write a file, and the folders it needs. Replaces what was there.",
-  z.object({ path: z.string(), content: z.string() }),
-  ({ path, content }) => runWrite(path, content),
-);
-addTool(
-  "edit_file",
-  "Replace old_text, which must occur exactly once in the file, by new_text.",
-  z.object({ path: z.string(), old_text: z.string(), new_text: z.string() }),
-  ({ path, old_text, new_text }) => runEdit(path, old_text, new_text),
-);
-
-/** Runs one tool call and returns its output; throws what the model should know when it cannot. */
-async function runTool(call: Anthropic.ToolUseBlock, options: TurnOptions): Promise<string> {
-  const tools = options.tools ?? TOOLS;
-  const handler = tools.some((tool) => tool.name === call.name) && TOOL_HANDLERS[call.name];
-  if (!handler) throw new Error(`unknown tool ${call.name}: there are ${tools.map((tool) => tool.name).join(", ")}`);
-  return handler(call.input, options);
+/** @returns what the model gets to read @throws what it should know if the call cannot be run */
+async function runTool(name: string, input: unknown, options: TurnOptions): Promise<string> {
+  const names = options.tools.map((tool) => tool.name);
+  const handler = names.includes(name) && TOOL_HANDLERS[name];
+  if (!handler) throw new Error(`unknown tool ${name}: there are ${names.join(", ")}`);
+  return handler(input, options);
 }
+
+const command = z.object({ command: z.string() });
+addTool("bash", "Run a bash command. It is ended after 120 s.", command, async (input, options) => {
+  await options.approve("Run this command?");
+  return runBash(input.command, options.signal);
+});
+// #endregion
+
+// #region skills
+const SkillHead = z.object({ name: z.string().regex(/^[\w-]+$/), description: z.string().trim().min(1) });
+
+function readSkill(file: string): z.output<typeof SkillHead> & { body: string } {
+  const match = /^\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)(.*)$/s.exec(fs.readFileSync(file, "utf8"));
+  if (!match) throw new Error("it does not begin with YAML between two lines of ---");
+  return { ...check("the frontmatter", SkillHead, parseYaml(match[1] ?? "")), body: (match[2] ?? "").trim() };
+}
+
+/** The skills in `<folder>/<any>/SKILL.md`. */
+export class SkillLoader {
+  readonly skills = new Map<string, { file: string; description: string }>();
+  readonly warnings: string[] = []; // about skills that were left out
+
+  constructor(folder: string) {
+    const names = fs.existsSync(folder) ? fs.readdirSync(folder).sort() : [];
+    for (const file of names.map((name) => join(folder, name, "SKILL.md")).filter(fs.existsSync)) {
+      try {
+        const { name, description } = readSkill(file);
+        this.skills.set(name, { file, description: description.replace(/\s+/g, " ") });
+      } catch (error) {
+        this.warnings.push(`[skill left out: ${file}: ${explain(error)}]`);
+      }
+    }
+  }
+
+  /** Layer 1, in the system prompt: a line each. */
+  descriptions(): string {
+    return [...this.skills].map(([name, { description }]) => `- ${name}: ${description}`).join("\n") || "(none)";
+  }
+
+  /** Layer 2, on demand: the body, as it is on disk now. */
+  content(name: string): string {
+    const skill = this.skills.get(name);
+    if (!skill) throw new Error(`there is no skill ${name}; there are: ${[...this.skills.keys()].join(", ")}`);
+    return `<skill name="${name}">\n${readSkill(skill.file).body}\n</skill>`;
+  }
+}
+export const SKILLS = new SkillLoader(join(WORKDIR, "skills"));
+const skill = z.object({ name: z.string() });
+addTool("load_skill", "Load the instructions of a skill.", skill, ({ name }) => SKILLS.content(name));
+// #endregion
+
+// #region subagent
+const CHILD_SYSTEM = `You are a subagent working in ${WORKDIR}. Carry out the task with the tools. Your last message is
+all that is passed on: make it the complete answer.`;
+
+/** Has a task carried out in a fresh context. @returns the last text, and how it ended if it was not done */
+export async function runSubagent(prompt: string, options: TurnOptions): Promise<string> {
+  const messages: Messages = [{ role: "user", content: prompt.toWellFormed() }];
+  const tools = TOOLS.filter((tool) => tool.name !== "task" && tool.name !== "todo");
+  let ending = "";
+  margin = "  ";
+  await agentLoop(messages, { ...options, system: CHILD_SYSTEM, tools, maxRounds: 30 }).catch((error) => {
+    ending = `\n(the subagent was not done: ${explain(error)})`;
+  });
+  margin = "";
+  const texts = messages.map((message) => (message.role === "assistant" ? textOf(message) : ""));
+  return (texts.findLast((text) => text !== "") ?? "(it said nothing)") + ending;
+}
+
+function textOf({ content }: Anthropic.MessageParam): string {
+  if (typeof content === "string") return content;
+  return content.map((block) => (block.type === "text" ? block.text : "")).join("");
+}
+
+const task = z.object({ prompt: z.string().trim().min(1) });
+addTool("task", "Give a self-contained task to a subagent. Returns its answer.", task, ({ prompt }, options) =>
+  runSubagent(prompt, options),
+);
 // #endregion
 
 // #region todo
-const TodoItem = z.object({
-  text: z.string().trim().min(1, "must not be empty"),
-  status: z.enum(["pending", "in_progress", "completed"]),
-});
-const TodoItems = z.preprocess(
-  parseJson, // models now and then send the list as a string
-  z
-    .array(TodoItem)
-    .max(20, "at most 20 items; merge some")
-    .refine((items) => items.filter((item) => item.status === "in_progress").length <= 1, {
-      error: "only one item can be in_progress",
-    }),
-);
-
-function parseJson(input: unknown): unknown {
-  try {
-    return typeof input === "string" ? JSON.parse(input) : input;
-  } catch {
-    return input; // not JSON: the schema says what is wrong with it
-  }
-}
+const REMINDER: Anthropic.TextBlockParam = { type: "text", text: "<reminder>Update your todos.</reminder>" };
+const TodoItem = z.object({ text: z.string().trim().min(1), status: z.enum(["pending", "in_progress", "completed"]) });
+const isFocused = (items: { status: string }[]) => items.filter((item) => item.status === "in_progress").length <= 1;
+const TodoList = z.array(TodoItem).max(20).refine(isFocused, "only one item can be in_progress");
+const fromJson = (items: unknown) => (typeof items === "string" ? JSON.parse(items) : items); // models do that
+const TodoItems = z.preprocess(fromJson, TodoList);
 
 export class TodoManager {
   items: z.output<typeof TodoItems> = [];
 
-  /** Replaces the list. @returns it as rendered @throws if it breaks a rule; the old list then stays */
+  /** Replaces the list. @returns it as text @throws if it breaks a rule; the old list then stays */
   update(items: unknown): string {
-    this.items = parse("todo: the list", TodoItems, items);
+    this.items = check("the todo list", TodoItems, items);
     return this.render();
   }
 
@@ -412,397 +257,216 @@ export class TodoManager {
   }
 }
 export const TODO = new TodoManager();
-
-addTool(
-  "todo",
-  "Write down the plan, or its progress: the whole list, at most 20 items, one at a time in_progress.",
-  z.object({ items: TodoItems }),
-  ({ items }) => TODO.update(items),
-);
-
-/** Rounds of tool calls without `todo` after which the model is reminded. */
-const REMIND_AFTER = 3;
-const REMINDER: Anthropic.TextBlockParam = { type: "text", text: "<reminder>Update your todos.</reminder>" };
+const list = z.object({ items: TodoItems });
+addTool("todo", "Write down the whole plan: at most 20 items.", list, ({ items }) => TODO.update(items));
 // #endregion
 
-// #region subagent
-const CHILD_SYSTEM = `You are a subagent working in ${WORKDIR}. Do the task you are given with the tools, then
-answer with what was asked for: your last message is all that is passed on.`;
-/** Rounds of tool calls a subagent may use. */
-const CHILD_ROUNDS = 30;
-
-/** Has a task done in a fresh context. @returns the child's last text, and how it ended if it was not done */
-export async function runSubagent(prompt: string, { signal }: TurnOptions = {}): Promise<string> {
-  const messages: Anthropic.MessageParam[] = wellFormed([{ role: "user", content: prompt }]);
-  const tools = TOOLS.filter((tool) => tool.name !== "task" && tool.name !== "todo");
-  let outcome: string;
-  margin = "  ";
-  try {
-    outcome = await agentLoop(messages, { signal, system: CHILD_SYSTEM, tools, maxRounds: CHILD_ROUNDS });
-  } catch (error) {
-    outcome = explain(error);
-  } finally {
-    margin = "";
-  }
-  if (outcome === "done" && messages.at(-1)?.role !== "assistant") outcome = "it ended without an answer";
-  const texts = messages.map((message) => (message.role === "assistant" ? textOf(message.content) : ""));
-  const answer = texts.findLast((text) => text !== "") ?? "(it wrote nothing)";
-  return outcome === "done" ? answer : `(the subagent was not done: ${outcome})\n${answer}`;
+// #region files
+/** The real path of a file, which need not exist yet. @throws if it is outside the workspace, however it gets there */
+export function safePath(path: string): string {
+  const absolute = resolve(WORKDIR, path);
+  let existing = absolute;
+  while (!fs.lstatSync(existing, { throwIfNoEntry: false })) existing = dirname(existing);
+  const real = join(fs.realpathSync(existing), relative(existing, absolute));
+  if (relative(WORKDIR, real).split("/")[0] === "..") throw new Error(`${path} is outside the workspace ${WORKDIR}`);
+  return real;
 }
 
-/** The text in a message's content, without what surrounds it. */
-function textOf(content: Anthropic.MessageParam["content"]): string {
-  if (typeof content === "string") return content;
-  return content.map((block) => (block.type === "text" ? block.text : "")).join("");
+function readText(path: string): string {
+  const file = safePath(path);
+  if (!fs.statSync(file).isFile()) throw new Error(`${path} is a folder or a device; use bash to look at it`);
+  const bytes = fs.readFileSync(file);
+  if (bytes.includes(0) || !isUtf8(bytes)) throw new Error(`${path} is binary; use bash to look at it`);
+  return bytes.toString();
 }
 
-addTool(
-  "task",
-  "Give a self-contained task to a subagent with a fresh context. Returns only its final answer.",
-  z.object({ prompt: z.string().trim().min(1), description: z.string().optional() }),
-  ({ prompt }, options) => runSubagent(prompt, options),
+/** Reads a file, or `limit` lines of it from line `offset` (from 1) on. */
+export function runRead(path: string, offset = 1, limit = Number.POSITIVE_INFINITY): string {
+  const lines = readText(path).replace(/\n$/, "").split("\n");
+  if (offset > lines.length) throw new Error(`${path} has only ${lines.length} lines`);
+  const end = offset - 1 + limit;
+  const more = end < lines.length ? `\n[${lines.length - end} more lines: go on with offset ${end + 1}]` : "";
+  return (lines.slice(offset - 1, end).join("\n") || "(empty)") + more;
+}
+
+/** Writes a file and the folders it needs: at any moment it holds either the old content or the new one. */
+export function runWrite(path: string, content: string): string {
+  const file = safePath(path);
+  const old = fs.statSync(file, { throwIfNoEntry: false });
+  if (old && !old.isFile()) throw new Error(`${path} is a folder or a device; name a file`);
+  const temporary = `${file}.${process.pid}.tmp`;
+  fs.mkdirSync(dirname(file), { recursive: true });
+  fs.writeFileSync(temporary, content);
+  if (old) fs.chmodSync(temporary, old.mode);
+  fs.renameSync(temporary, file);
+  return `Wrote ${Buffer.byteLength(content)} bytes to ${path}`;
+}
+
+/** The text of a file with `oldText` replaced, which must occur exactly once. */
+function replaceOnce(path: string, oldText: string, newText: string): string {
+  const text = readText(path);
+  const isCrlf = text.includes("\r\n") && !/(?<!\r)\n/.test(text); // models write \n even then
+  const adapt = (part: string) => (isCrlf ? part.replace(/\r?\n/g, "\r\n") : part);
+  const [before = "", ...after] = text.split(adapt(oldText));
+  if (after.length === 0) throw new Error(`old_text does not occur in ${path}; read it again and copy it exactly`);
+  if (after.length > 1) throw new Error(`old_text occurs ${after.length} times in ${path}; include more lines`);
+  return before + adapt(newText) + after[0];
+}
+
+export function runEdit(path: string, oldText: string, newText: string): string {
+  runWrite(path, replaceOnce(path, oldText, newText));
+  return `Edited ${path}`;
+}
+
+const range = z.object({ path: z.string(), offset: z.int().min(1).optional(), limit: z.int().min(1).optional() });
+addTool("read_file", "Read a file, or `limit` lines of it from line `offset` (from 1) on.", range, (input) =>
+  runRead(input.path, input.offset, input.limit),
 );
-// #endregion
-
-// #region skills
-const SkillHead = z.object({
-  name: z.string().regex(/^[\w-]+$/, "must consist of letters, digits, _ and -"),
-  description: z.string().trim().min(1, "must not be empty"),
+const file = z.object({ path: z.string(), content: z.string() });
+addTool("write_file", "Write a file, and the folders it needs.", file, async ({ path, content }, { approve }) => {
+  await approve(`${content}\nWrite this to ${safePath(path)}?`);
+  return runWrite(path, content);
 });
+const edit = z.object({ path: z.string(), old_text: z.string().min(1), new_text: z.string() });
+addTool("edit_file", "Replace old_text, which must occur exactly once.", edit, async (input, { approve }) => {
+  const { path, old_text, new_text } = input;
+  replaceOnce(path, old_text, new_text); // throws before the user is asked
+  await approve(`${old_text.replace(/^/gm, "- ")}\n${new_text.replace(/^/gm, "+ ")}\nChange ${path} like this?`);
+  return runEdit(path, old_text, new_text);
+});
+// #endregion
 
-/** Splits a SKILL.md into its head, the YAML between two lines of `---`, and its body. */
-function readSkill(file: string): z.output<typeof SkillHead> & { body: string } {
-  const stat = lstatSync(file);
-  if (!stat.isFile()) throw new Error("it is no regular file but a folder, a link, a device or a pipe");
-  if (stat.size > READ_LIMIT) throw new Error(`it has ${stat.size} bytes, more than ${READ_LIMIT}`);
-  const match = /^\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)(.*)$/s.exec(readFileSync(file, "utf8"));
-  if (!match) throw new Error("no frontmatter: it must begin with YAML between two lines of ---");
-  return {
-    ...parse("the frontmatter", SkillHead, parseYaml(match[1] ?? "", { logLevel: "error" })),
-    body: (match[2] ?? "").trim(),
-  };
+// #region bash
+/** Runs a command. @returns stdout and stderr in the order they were written, and how it ended if not with 0 */
+export function runBash(command: string, signal: AbortSignal): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const child = spawn("bash", ["-c", `exec 2>&1\n${command}`], {
+      env: { ...process.env, ANTHROPIC_API_KEY: undefined, ANTHROPIC_AUTH_TOKEN: undefined },
+      stdio: ["ignore", "pipe", "ignore"],
+      detached: true, // a process group of its own, which `stop` ends as a whole
+    });
+    let output = "";
+    child.stdout.setEncoding("utf8").on("data", (text) => {
+      output = cutMiddle(output + text);
+    });
+    const stop = () => spawn("bash", ["-c", "kill -15 -$0; sleep .2; kill -9 -$0", `${child.pid}`], { detached: true });
+    const timeout = AbortSignal.timeout(120_000);
+    for (const each of [signal, timeout]) each.addEventListener("abort", stop);
+    const finish = (code: number | null, killer: string | null) => {
+      for (const each of [signal, timeout]) each.removeEventListener("abort", stop);
+      let ending = code === 0 ? "" : `\n(${killer ? `killed by ${killer}` : `exit code ${code}`})`;
+      if (timeout.aborted) ending = "\n(timed out after 120 s)";
+      if (signal.aborted) ending = "\n(interrupted by user)";
+      resolve((output.trimEnd() || "(no output)") + ending);
+    };
+    child.on("error", reject);
+    child.on("close", finish); // all output has arrived
+    child.on("exit", (...how) => setTimeout(finish, 250, ...how)); // a background process may hold the pipe open
+  });
 }
-
-export class SkillLoader {
-  /** What to tell the person: skills that were left out, and why. */
-  readonly warnings: string[] = [];
-  readonly skills = new Map<string, { description: string; file: string }>();
-
-  /** Looks for `<folder>/<any>/SKILL.md`; a missing folder is a folder without skills. */
-  constructor(folder: string) {
-    const names = statSync(folder, { throwIfNoEntry: false })?.isDirectory() ? readdirSync(folder).sort() : [];
-    for (const file of names.map((name) => join(folder, name, "SKILL.md")).filter((path) => existsSync(path))) {
-      try {
-        const { name, description } = readSkill(file);
-        const taken = this.skills.get(name);
-        if (taken) throw new Error(`the name ${name} is taken by ${taken.file}`);
-        this.skills.set(name, { description: description.replace(/\s+/g, " ").toWellFormed(), file });
-      } catch (error) {
-        this.warnings.push(`skill left out: ${file}: ${explain(error)}`);
-      }
-    }
-  }
-
-  /** Layer 1, for the system prompt: a line a skill. */
-  descriptions(): string {
-    return [...this.skills].map(([name, { description }]) => `- ${name}: ${description}`).join("\n") || "(none)";
-  }
-
-  /** Layer 2, when the model asks for it: the body, as it is on disk now. */
-  content(name: string): string {
-    const skill = this.skills.get(name);
-    if (!skill)
-      throw new Error(
-        `load_skill: there is no skill ${name}; there are: ${[...this.skills.keys()].join(", ") || "none"}`,
-      );
-    return `<skill name="${name}">\n${readSkill(skill.file).body}\n</skill>`;
-  }
-}
-export const SKILLS = new SkillLoader(join(WORKDIR, "skills"));
-
-addTool("load_skill", "Load the instructions of a skill by its name.", z.object({ name: z.string() }), ({ name }) =>
-  SKILLS.content(name),
-);
 // #endregion
 
 // #region system
-export const SYSTEM = `You are a coding agent working in ${WORKDIR}. Use the tools to solve the task.
-Act first, then report briefly.
+export const SYSTEM = `You are a coding agent working in ${WORKDIR}. Act first, then report briefly.
 Use the file tools for files, and bash for the rest.
-Plan a task of several steps with todo: mark a step in_progress before you begin it and completed when it is done.
-Give what needs much reading but has a short answer to a subagent with task.
-When a skill fits the task, load it with load_skill before you begin. Skills:
-${SKILLS.descriptions()}
-`;
+Plan work of several steps with todo; mark an item in_progress when you begin it and completed when it is done.
+Give what takes much reading but has a short answer to a subagent with task.
+When a skill fits the work, load it with load_skill before you begin. Skills:
+${SKILLS.descriptions()}`;
 // #endregion
 
-// #region call
-/** An error in one line, cut at 500 characters: its status, if it has one, and what the API or the system said. */
+// #region terminal
+let margin = ""; // before each line; runSubagent sets it
+let isLineStart = true;
+
+/** Prints text with its control and text-direction characters replaced, so that it cannot drive the terminal. */
+function print(text: string, style?: "dim"): void {
+  const safe = text.replaceAll("\r\n", "\n").replace(/(?![\n\t])\p{Cc}|\p{Bidi_Control}/gu, "\ufffd");
+  const lines = (isLineStart ? margin : "") + safe.replace(/\n(?=.)/g, `\n${margin}`);
+  if (safe) isLineStart = safe.endsWith("\n");
+  process.stdout.write(style && process.stdout.isTTY ? styleText(style, lines) : lines);
+}
+
+function firstLines(text: string): string {
+  const start = text.split("\n").slice(0, 10).join("\n").slice(0, 500);
+  return start.length < text.length ? `${start} …` : text;
+}
+
 function explain(error: unknown): string {
-  const fromApi = error instanceof APIError;
-  const kind = fromApi ? `API error ${error.status ?? ""}`.trim() : "error";
-  // When a proxy answers in the API's place, the SDK's message is the status and the proxy's whole page.
-  const reason = (fromApi && error.apiMessage) || String(Object(error).message || error).replace(/^\d{3} /, "");
-  return `${kind}: ${reason}`.replace(/\s+/g, " ").slice(0, 500);
+  const { message = String(error), apiMessage, status = "" } = Object(error);
+  if (!message.startsWith("Could not resolve auth")) return apiMessage ? `API error ${status}: ${apiMessage}` : message;
+  return "no credential: set ANTHROPIC_API_KEY in the environment or in .env; npm run demo needs none";
 }
 
-/**
- * One request to the model; the reply is printed as it streams.
- * @returns nothing when `signal` aborted it
- * @throws AnthropicError when the API does not answer
- */
-async function callModel(
-  messages: Anthropic.MessageParam[],
-  { signal, system = SYSTEM, tools = TOOLS }: TurnOptions,
-): Promise<Anthropic.Message | undefined> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      const stream = client.messages.stream(
-        {
-          model: MODEL,
-          max_tokens: MAX_TOKENS,
-          cache_control: { type: "ephemeral" },
-          thinking: THINKING,
-          system,
-          tools,
-          messages,
-        },
-        { signal },
-      );
-      stream.on("thinking", (delta) => print(delta, dim));
-      stream.on("text", (delta) => print(delta));
-      stream.on("contentBlock", () => lineOpen && print("\n"));
-      return await stream.finalMessage();
-    } catch (error) {
-      if (signal?.aborted) return undefined;
-      // The SDK retries what fails before the stream begins; one that breaks has neither status nor connection error.
-      const answered = error instanceof APIConnectionError || (error instanceof APIError && error.status);
-      if (attempt === 2 || answered || !(error instanceof AnthropicError)) throw error;
-      printLine(`[the reply broke off (${explain(error)}); trying once more]`);
-    }
-  }
+function reportFailure(error: unknown): void {
+  print(`\n[${explain(error)}]\n`);
+  process.exitCode = 1;
 }
-// #endregion
 
-// #region bound
-const RESULT_LIMIT = 50_000; // characters
-
-/** Keeps each result within RESULT_LIMIT: its head, its tail and a line that says how much is missing. */
-function boundResults(results: Anthropic.ToolResultBlockParam[]): Anthropic.ToolResultBlockParam[] {
-  return results.map((result) => {
-    const text = String(result.content);
-    if (text.length <= RESULT_LIMIT) return result;
-    const half = RESULT_LIMIT / 2 - 50;
-    const missing = `\n[... ${text.length - 2 * half} of ${text.length} characters cut ...]\n`;
-    return { ...result, content: text.slice(0, half) + missing + text.slice(-half) };
+/** The requests, one a line. Lines that reach a terminal together, as a paste does, are one request. */
+function requestsFrom(rl: Interface): AsyncIterable<string[]> {
+  if (!rl.terminal) return on(rl, "line", { close: ["close"] });
+  const lines: string[] = [];
+  let timer: NodeJS.Timeout;
+  const finish = () => rl.line || rl.emit("request", lines.splice(0).join("\n")); // a pasted line may wait for Enter
+  rl.on("line", (line) => {
+    lines.push(line);
+    clearTimeout(timer);
+    timer = setTimeout(finish, 30);
   });
-}
-// #endregion
-
-// #region results
-const isCut = (reply: Anthropic.Message) =>
-  reply.stop_reason === "max_tokens" || reply.stop_reason === "model_context_window_exceeded";
-
-/** The API takes no lone surrogates, which models and cut texts sometimes contain; JSON writes them as `\ud…`. */
-const wellFormed = <T>(value: T): T =>
-  JSON.parse(JSON.stringify(value).replace(/\\(ud...|.)/g, (all, rest) => (rest.length > 1 ? "\ufffd" : all)));
-
-const isObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
-
-/**
- * What of a reply the API takes back: no blank text, no broken strings, no input that is no object, no name that no
- * tool may have, no thinking at the end, and none after a block that had to change, as it is bound to what was before.
- */
-function usableContent(reply: Anthropic.Message): Anthropic.ContentBlock[] {
-  const isThinking = (block?: Anthropic.ContentBlock) => block?.type.endsWith("thinking");
-  const content: Anthropic.ContentBlock[] = [];
-  let changed = false;
-  for (const original of reply.content) {
-    const block = wellFormed(original);
-    if (block.type === "tool_use") {
-      if (!isObject(block.input)) block.input = { input: block.input };
-      block.name = block.name.replace(/[^\w-]/g, "_").slice(0, 200) || "_";
-    }
-    const isBlank = block.type === "text" && block.text.trim() === "";
-    changed ||= isBlank || JSON.stringify(block) !== JSON.stringify(original);
-    if (!isBlank && !(changed && isThinking(block))) content.push(block);
-  }
-  while (isThinking(content.at(-1))) content.pop();
-  return content;
+  rl.on("SIGINT", () => lines.splice(0));
+  return on(rl, "request", { close: ["close"] });
 }
 
-/** Runs the calls in their order; whatever happens, each gets exactly one result. */
-async function runCalls(
-  reply: Anthropic.Message,
-  calls: Anthropic.ToolUseBlock[],
-  options: TurnOptions,
-): Promise<Anthropic.ToolResultBlockParam[]> {
-  const results: Anthropic.ToolResultBlockParam[] = [];
-  const last = reply.content.at(-1);
-  for (const call of calls) {
-    const result: Anthropic.ToolResultBlockParam = { type: "tool_result", tool_use_id: call.id };
-    results.push(result);
-    try {
-      printLine(`> ${call.name} ${glimpse(JSON.stringify(call.input), 1)}`);
-      if (isCut(reply) && last?.type === "tool_use" && last.id === call.id) {
-        throw new Error(
-          `${call.name}: not run: the reply reached its limit inside this call, which is incomplete; send less at once`,
-        );
-      }
-      options.signal?.throwIfAborted();
-      result.content = await runTool(call, options);
-    } catch (error) {
-      result.is_error = true;
-      result.content = (error instanceof Error && error.message) || String(error);
-      if (options.signal?.aborted) result.content = "(interrupted by user)";
-    }
-    printLine(glimpse(result.content, call.name === "todo" ? 25 : 5), dim); // the plan is shown whole
-  }
-  return results;
-}
-// #endregion
-
-// #region loop
-/** How a turn ended. */
-export type Outcome = "done" | "cut off" | "refused" | "interrupted" | "out of rounds";
-
-/**
- * Calls the model and runs its tool calls until it calls no more. `messages` ends with the request and is extended in
- * place; when the loop returns or throws, it is a history that the API accepts.
- * @throws AnthropicError when the API does not answer
- */
-export async function agentLoop(messages: Anthropic.MessageParam[], options: TurnOptions = {}): Promise<Outcome> {
-  const start = messages.length - 1;
-  let cutReplies = 0;
-  let roundsWithoutTodo = 0;
-  const plans = (options.tools ?? TOOLS).some((tool) => tool.name === "todo");
-  let rounds = 0;
-  while (!options.signal?.aborted) {
-    if (rounds++ === options.maxRounds) return "out of rounds";
-    const reply = await callModel(messages, options);
-    if (!reply) break;
-    if (reply.stop_reason === "refusal") {
-      messages.length = start; // a refused request that stays is refused again and again
-      printLine("[the model refused; this request is taken out of the conversation]");
-      return "refused";
-    }
-    const content = usableContent(reply);
-    if (content.length > 0) messages.push({ role: "assistant", content });
-
-    const calls = content.filter((block) => block.type === "tool_use");
-    if (calls.length === 0) return isCut(reply) ? "cut off" : "done";
-
-    const results = boundResults(await runCalls(reply, calls, options));
-    roundsWithoutTodo = calls.some((call) => call.name === "todo") ? 0 : roundsWithoutTodo + 1;
-    const remind = plans && roundsWithoutTodo > 0 && roundsWithoutTodo % REMIND_AFTER === 0;
-    messages.push(wellFormed({ role: "user", content: remind ? [...results, REMINDER] : results }));
-    cutReplies = isCut(reply) ? cutReplies + 1 : 0;
-    if (cutReplies === 3) return "cut off";
-  }
-  return "interrupted";
-}
-// #endregion
-
-// #region prompt
-/** Carries out one request and tells the person how it ended, unless it was done. @returns whether it was */
-async function runTurn(messages: Anthropic.MessageParam[], content: string, options: TurnOptions): Promise<boolean> {
-  const request: Anthropic.MessageParam = wellFormed({ role: "user", content });
-  messages.push(request);
-  try {
-    const outcome = await agentLoop(messages, options);
-    if (outcome !== "done" && outcome !== "refused") printLine(`[${outcome}]`); // of a refusal the loop has told
-    return outcome === "done";
-  } catch (error) {
-    printLine(`[${explain(error)}]`);
-    // What the API calls invalid (400) or too large (413) would be that in every later call, too.
-    const status = error instanceof APIError && error.status;
-    if ((status === 400 || status === 413) && messages.at(-1) === request) messages.pop();
-    return false;
-  }
-}
-// #endregion
-
-// #region main
 const FILE = fileURLToPath(import.meta.url);
-const LESSON = basename(FILE).split("_")[0];
-const HELP = `npx tsx agents/${basename(FILE)} [-y] ["a request"]
-
-  "a request"  carry out this one and exit (0 if it was done, else 1); without it, a prompt opens
-  -y, --yes    run bash commands without asking
-
-At the prompt, Ctrl-C stops a turn; q, exit or Ctrl-D leaves. Requests may be piped in, one a line.`;
+const HELP = `npx tsx agents/${basename(FILE)} [-y] ["a request"]     -y: never ask
+Without a request a prompt opens: Ctrl-C stops a turn, q or Ctrl-D leaves. Requests may be piped in, one a line.`;
 
 async function main(): Promise<void> {
-  const { values: flags, positionals } = parseArgs({
-    allowPositionals: true,
-    options: { yes: { type: "boolean", short: "y", default: false }, help: { type: "boolean", short: "h" } },
-  });
+  const options = { yes: { type: "boolean", short: "y" }, help: { type: "boolean", short: "h" } } as const;
+  const { values: flags, positionals } = parseArgs({ allowPositionals: true, options });
   if (flags.help) return console.log(HELP);
-  const request = positionals.join(" ");
-  if (positionals.length > 0 && !request.trim()) throw new Error("The request is empty; --help shows how to give one.");
-  if (!process.env.ANTHROPIC_API_KEY && !process.env.ANTHROPIC_AUTH_TOKEN) {
-    throw new Error("No credential: set ANTHROPIC_API_KEY in the environment or in .env (npm run demo needs none).");
-  }
 
-  const terminal = process.stdin.isTTY && process.stdout.isTTY;
-  const rl = createInterface({ input: process.stdin, output: process.stdout, terminal, prompt: `${LESSON} >> ` });
-  for (const warning of SKILLS.warnings) console.error(harmless(warning));
-  approval.always = flags.yes;
-  if (process.stdin.isTTY) {
-    approval.ask = (question, signal) => {
-      if (terminal) rl.write(null, { ctrl: true, name: "u" }); // what was typed before the question is no answer
-      return rl.question(question, { signal });
-    };
-  }
-
-  const messages: Anthropic.MessageParam[] = [];
+  for (const warning of SKILLS.warnings) print(`${warning}\n`);
+  const { stdin: input, stdout: output } = process;
+  const terminal = input.isTTY && output.isTTY;
+  const rl = createInterface({ input, output, terminal, prompt: `${basename(FILE).split("_")[0]} >> ` });
   let turn: AbortController | undefined;
-  let open = true;
-  const interrupt = () => (turn ? turn.abort() : rl.close());
-  rl.on("SIGINT", interrupt);
-  process.on("SIGINT", interrupt);
-  rl.on("close", () => {
-    open = false;
-    if (process.stdin.isTTY) turn?.abort(); // but the end of piped input is no wish to stop
+  rl.on("SIGINT", () => {
+    if (turn) return turn.abort(new Error("interrupted"));
+    rl.write(null, { ctrl: true, name: "e" });
+    rl.write(null, { ctrl: true, name: "u" }); // clears what was typed
   });
-  process.stdout.on("error", () => {
-    turn?.abort(); // nobody reads on: the terminal is closed, or the other end of a pipe
-    rl.close();
-  });
-  for (const signal of ["SIGHUP", "SIGTERM"]) {
-    process.once(signal, () => {
-      turn?.abort(); // takes the running command along
-      setTimeout(() => process.kill(process.pid, signal), 2 * GRACE);
-    });
-  }
-  const carryOut = async (request: string) => {
+  rl.on("close", () => terminal && process.exit());
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
+  process.on("exit", () => turn?.abort()); // takes the running command along
+
+  const approve = async (question: string) => {
+    if (flags.yes) return;
+    if (!input.isTTY) throw new Error("not run: nobody can be asked, as stdin is no terminal; -y allows everything");
+    print(`${question}\n`);
+    const answer = await rl.question("[y: yes, a: always, anything else: no] ", { signal: turn?.signal });
+    flags.yes = answer === "a";
+    if (answer !== "a" && answer !== "y") throw new Error(`not run: the user said no: ${answer || "(nothing)"}`);
+  };
+  const messages: Messages = [];
+  const runTurn = async (content: string) => {
     turn = new AbortController();
-    const done = await runTurn(messages, request, { signal: turn.signal });
+    messages.push({ role: "user", content: content.toWellFormed() });
+    await agentLoop(messages, { system: SYSTEM, tools: TOOLS, approve, signal: turn.signal }).catch(reportFailure);
     turn = undefined;
-    return done;
   };
 
-  if (positionals.length > 0) {
-    process.exitCode = (await carryOut(request)) ? 0 : 1;
-  } else {
-    const showPrompt = () => terminal && open && rl.prompt();
-    showPrompt();
-    for await (const line of rl) {
-      const words = line.trim();
-      if (words === "q" || words === "exit") break;
-      if (words) await carryOut(words);
-      showPrompt();
-    }
-    if (terminal && !open) printLine(""); // the shell's prompt goes on a line of its own
+  if (positionals.length > 0) return runTurn(positionals.join(" "));
+  if (terminal) rl.prompt();
+  for await (const [request = ""] of requestsFrom(rl)) {
+    if (["q", "exit", "/exit"].includes(request.trim())) break;
+    if (request.trim()) await runTurn(request);
+    if (terminal) rl.prompt();
   }
-  rl.close();
 }
 
-const script = process.argv[1] ?? "";
-if (existsSync(script) && realpathSync(script) === realpathSync(FILE)) {
-  main().catch((error: Error) => {
-    console.error(harmless(error.message));
-    process.exitCode = 1;
-  });
+if (process.argv[1] && fs.realpathSync(process.argv[1]) === fs.realpathSync(FILE)) {
+  main().catch(reportFailure).finally(process.exit); // even if a command in the background holds a pipe open
 }
 // #endregion

@@ -1,10 +1,11 @@
 /**
- * Records the sessions in bench/sessions/ anew: s06 carries out each in a copy of this repository, on the strict server,
- * and what it writes to its transcript is kept. The same sources give the same files.
+ * Records the sessions in bench/sessions/ again: s06 carries out each in a copy of this repository, on the strict server,
+ * and the messages of its transcript are kept. The same sources give the same files.
  *
  *     npx tsx bench/record.ts
  */
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { homedir, hostname, tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
@@ -14,60 +15,54 @@ import { play, SESSIONS, type Session } from "./work.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const TARGET = join(ROOT, "bench", "sessions");
+const NEVER = 1_000_000_000; // tokens: nothing is compacted
 
 /** A folder with what the sessions work on. */
 function copy(): string {
   const folder = mkdtempSync(join(tmpdir(), "record-"));
-  for (const name of ["agents", "offline", "skills", "README.md"]) {
-    cpSync(join(ROOT, name), join(folder, name), { recursive: true });
-  }
-  mkdirSync(join(folder, "tests"));
-  for (const name of readdirSync(join(ROOT, "tests")).filter((name) => name.endsWith(".ts"))) {
-    cpSync(join(ROOT, "tests", name), join(folder, "tests", name));
+  for (const name of ["agents", "offline", "skills", "tests"]) {
+    cpSync(join(ROOT, name), join(folder, name), { recursive: true, filter: (path) => !path.includes("node_modules") });
   }
   return folder;
 }
 
-/** Carries out a session. @returns its transcript @throws if a request was rejected, or the text tells about this machine */
+/** Carries out a session. @returns its messages @throws if a request was rejected, or the text tells about this machine */
 async function record(session: Session): Promise<string> {
   const folder = copy();
-  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-  const sources = files.map(({ parentPath, name }) => readFileSync(join(parentPath, name), "utf8")).join("\n");
-  const machine = [folder, ROOT, homedir(), hostname(), userInfo().username].filter((word) => !sources.includes(word));
-  const never = "1000000000"; // tokens: nothing is compacted
-  const server = await startServer({ model: play(session), contextLimit: Number(never) });
+  const server = await startServer({ model: play(session), contextLimit: NEVER });
   const lesson = join(ROOT, "agents", "s06_context_compact.ts");
   const child = spawn(process.execPath, ["--import", import.meta.resolve("tsx"), lesson, "-y"], {
     cwd: folder,
     env: {
-      PATH: process.env.PATH,
-      LC_ALL: "C",
-      ANTHROPIC_BASE_URL: server.url,
-      ANTHROPIC_API_KEY: "offline",
-      COMPACT_THRESHOLD: never,
-      COMPACT_TURN_THRESHOLD: never,
+      ...{ PATH: process.env.PATH, LC_ALL: "C", ANTHROPIC_BASE_URL: server.url, ANTHROPIC_API_KEY: "offline" },
+      ...{ COMPACT_THRESHOLD: `${NEVER}`, CONTEXT_WINDOW: `${NEVER}` },
     },
     stdio: ["pipe", "ignore", "inherit"],
   });
-  child.stdin?.end(session.requests.map(({ asks }) => `${asks}\n`).join(""));
-  const code = await new Promise((resolve) => child.on("close", resolve));
+  child.stdin?.end(session.requests.map(([asks]) => `${asks}\n`).join(""));
+  const [code] = await once(child, "close");
   await server.close();
   const error = server.journal.find((entry) => entry.error)?.error;
   if (error || code !== 0) throw new Error(`${session.name}: ${error ?? `s06 ended with exit code ${code}`}`);
 
   const [file = ""] = readdirSync(join(folder, ".transcripts")).filter((name) => name.endsWith(".jsonl"));
+  const lines = readFileSync(join(folder, ".transcripts", file), "utf8")
+    .trim()
+    .split("\n");
+  rmSync(folder, { recursive: true });
   // Signatures are made with a key of this run, and no other server takes them.
-  const text = readFileSync(join(folder, ".transcripts", file), "utf8").replace(/("signature":)"[^"]*"/g, '$1""');
+  const messages = lines.map((line) => JSON.parse(line, (key, value) => (key === "signature" ? "" : value)));
+  const text = messages.map(({ role, content }) => `${JSON.stringify({ role, content })}\n`).join("");
+  const machine = [folder, ROOT, homedir(), hostname(), userInfo().username].filter((word) => word.length > 4);
   const told = machine.find((word) => text.includes(word));
   if (told) throw new Error(`${session.name}: the transcript names ${told}; take out the call that printed it`);
-  rmSync(folder, { recursive: true });
   return text;
 }
 
+const texts = await Promise.all(SESSIONS.map(record));
 rmSync(TARGET, { recursive: true, force: true });
 mkdirSync(TARGET, { recursive: true });
-for (const session of SESSIONS) {
-  const text = await record(session);
-  writeFileSync(join(TARGET, `${session.name}.jsonl`), text);
-  console.log(`${session.name}: ${text.length} characters`);
+for (const [i, { name }] of SESSIONS.entries()) {
+  writeFileSync(join(TARGET, `${name}.jsonl`), texts[i] ?? "");
+  console.log(`${name}: ${texts[i]?.length} characters`);
 }

@@ -1,70 +1,39 @@
 /**
- * Replays recorded sessions through s06 under one strategy. `run.ts` starts this file as a process, since a lesson belongs
- * to a folder and an environment, and gives it one job after another.
+ * Replays recorded sessions through s06 under one strategy. `run.ts` starts a process of this on each core, since a
+ * lesson belongs to a folder and an environment.
  *
- * The loop is the lesson's. What it would wait for is recorded: the replies, which the server of this process gives in
- * their order, and what the tools returned. The server's `usage` is the bill.
+ * The loop is the lesson's. The replies come from the record, through the strict server, and so do the results of tools.
+ * The server's clock is the session's; its `usage` is the bill.
  */
-import { readdirSync, rmSync, writeFileSync } from "node:fs";
-import { resolve } from "node:path";
+import { readdirSync, rmSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
-import { blocksOf, type ReplyBlock, startServer } from "../offline/server.ts";
-import { type Recorded, readSessions } from "./sessions.ts";
+import { startServer } from "../offline/server.ts";
+import type { Round, Session } from "./sessions.ts";
 
-/** What the figures rest on besides the sessions; each is a flag of `npm run bench`. */
-export type Assumptions = {
-  charactersPerToken: number;
-  /** Tokens of a summary. */
-  summary: number;
-};
+const CHARACTERS_PER_TOKEN = 3;
+const SUMMARY = "Done so far. ".repeat((2_000 * CHARACTERS_PER_TOKEN) / 13);
 
-/** A strategy as run.ts has made it: the source of s06 with its lines, and the variables it needs. */
-export type Job = { source: string; env: Record<string, string>; paths: string[]; assumptions: Assumptions };
+/** `file`: the source of s06 under the strategy. */
+export type Job = { file: string; session: Session };
 
 /** One request and what it was billed for, in tokens. */
 export type Call = {
   isSummary: boolean;
-  /** Whether it comes after a round of ten parallel calls or more. */
-  isWide: boolean;
   /** The whole prompt, and what of it was read from the cache and written to it. */
   context: number;
   read: number;
   written: number;
   output: number;
-  /** Edits in its reply whose old text the session had shown before, and those of them for which the prompt holds it. */
+  /** Edits in its reply whose old text the session had shown before, and the paths of those for which the prompt lacks it. */
   edits: number;
-  grounded: number;
-  /** For the others: what it takes to read again what had shown the old text last. */
+  lost: string[];
+  /** For the lost ones: what it takes to read again what had shown the old text last. */
   again: number;
 };
+export type Replayed = { calls: Call[]; rejected: string[] };
 
-export type Replayed = { session: string; calls: Call[]; rejected: string[] };
-/** What the process tells: that a request was answered, or that the job is done. */
-export type News = "request" | Replayed[];
-
-let copies = 0;
 type Lesson = typeof import("../agents/s06_context_compact.ts");
-type Round = { reply: Anthropic.ContentBlockParam[]; results: Anthropic.ToolResultBlockParam[] };
-
-/** What the person asked, each with the rounds that it took: a reply, and the results of its calls. */
-export function turnsOf(messages: Anthropic.MessageParam[]): { request: string; rounds: Round[] }[] {
-  const turns: { request: string; rounds: Round[] }[] = [];
-  for (const message of messages) {
-    const blocks = blocksOf(message.content);
-    const results = blocks.filter((block) => block.type === "tool_result");
-    if (message.role === "assistant") {
-      turns.at(-1)?.rounds.push({ reply: blocks, results: [] });
-    } else if (results.length > 0) {
-      const last = turns.at(-1)?.rounds.at(-1);
-      last?.results.push(...results);
-    } else {
-      const request = blocks.map((block) => (block.type === "text" ? block.text : "")).join("\n");
-      turns.push({ request, rounds: [] });
-    }
-  }
-  return turns;
-}
 
 /** All texts in a value, however deep. */
 function textsOf(value: unknown): string[] {
@@ -72,107 +41,116 @@ function textsOf(value: unknown): string[] {
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsOf) : [];
 }
 
-/** A recorded block as the model of the server says it again. */
-function sayAgain(block: Anthropic.ContentBlockParam): ReplyBlock[] {
-  if (block.type === "text") return [{ type: "text", text: block.text }];
-  if (block.type === "thinking") return [{ type: "thinking", thinking: block.thinking }];
-  return block.type === "tool_use" ? [{ type: "tool_use", id: block.id, name: block.name, input: block.input }] : [];
-}
-
 /** Brings a file to the state that a recorded call left or showed, so that s06 restores what was there. */
 function follow({ runEdit, runRead, runWrite }: Lesson, call: Anthropic.ToolUseBlockParam, result: string): void {
   const { path, content, old_text, new_text, offset = 1 } = Object(call.input);
-  const shown = result.replace(/\n\[\d+ more lines; .*\]$/, "").split("\n");
   try {
     if (call.name === "write_file") runWrite(path, content);
     if (call.name === "edit_file") runEdit(path, old_text, new_text);
     if (call.name !== "read_file") return;
+    const shown = result.replace(/\n\[\d+ more lines[:;] .*\]$/, "").split("\n");
     const known = offset > 1 ? runRead(path).split("\n") : [];
     const before = Array.from({ length: offset - 1 }, (_, i) => known[i] ?? "");
     runWrite(path, [...before, ...shown, ...known.slice(before.length + shown.length)].join("\n"));
   } catch {} // a file outside the workspace, or one of which the record shows too little
 }
 
-/** Replays one session in the current folder, which it empties. */
-async function replay({ name, messages: record }: Recorded, job: Job): Promise<Replayed> {
-  for (const name of readdirSync(".")) rmSync(name, { recursive: true });
-  const { charactersPerToken, summary } = job.assumptions;
-  const server = await startServer({ contextLimit: Number.MAX_SAFE_INTEGER, charactersPerToken });
-  // Each session gets a lesson of its own, which knows nothing of the one before and has this server's address.
-  const file = resolve(`../lesson-${process.pid}-${copies++}.ts`);
-  writeFileSync(file, job.source);
-  Object.assign(process.env, job.env, { ANTHROPIC_BASE_URL: server.url });
-  const s06: Lesson = await import(pathToFileURL(file).href);
-  for (const name of Object.keys(job.env)) delete process.env[name];
-  rmSync(file);
+let replays = 0;
+const NONE: Round = { reply: [{ type: "text", text: "(the record ends here)" }], replied: 0, results: [], time: 0 };
 
+/** Replays a session in the current folder, which it empties. */
+async function replay({ file, session }: Job): Promise<Replayed> {
+  for (const name of readdirSync(".")) rmSync(name, { recursive: true });
+  const s06: Lesson = await import(pathToFileURL(file).href);
+  server.journal.length = 0;
   const calls: Call[] = [];
   const rejected: string[] = [];
-  const notes: Pick<Call, "isSummary" | "isWide" | "edits" | "grounded" | "again">[] = [];
+  const notes: Pick<Call, "isSummary" | "edits" | "lost" | "again">[] = [];
   const past: string[] = []; // what the session has shown so far
   let ahead: Round[] = []; // the rounds of this turn that are still to come
-  let round: Round = { reply: [], results: [] };
+  let round = NONE;
   let waiting: Anthropic.ToolUseBlockParam[] = []; // the calls of this round that are still to be run
+  let now = 0;
 
+  server.now = () => now;
   server.model = ({ messages }) => {
-    process.send?.("request" satisfies News);
-    const note = { isSummary: false, isWide: round.results.length >= 10, edits: 0, grounded: 0, again: 0 };
+    const note = { isSummary: false, edits: 0, lost: [] as string[], again: 0 };
     notes.push(note);
-    if (textsOf(messages.at(-1)).some((text) => text.startsWith("Write a summary of this conversation."))) {
+    if (textsOf(messages.at(-1)).some((text) => text.startsWith("Write a summary of this conversation"))) {
       note.isSummary = true;
-      return { content: [{ type: "text", text: "Done so far. ".repeat((summary * charactersPerToken) / 13) }] };
+      return { content: [{ type: "text", text: SUMMARY }] };
     }
-    round = ahead.shift() ?? { reply: [{ type: "text", text: "(the record of this turn ends here)" }], results: [] };
+    round = ahead.shift() ?? NONE;
     waiting = round.reply.filter((block) => block.type === "tool_use");
     const context = textsOf(messages);
     for (const call of waiting) {
-      const old = String(Object(call.input).old_text);
-      const seen = call.name === "edit_file" && past.findLast((text) => text.includes(old));
+      const { path, old_text } = Object(call.input);
+      const seen = call.name === "edit_file" && past.findLast((text) => text.includes(old_text));
       if (!seen) continue;
       note.edits++;
-      if (context.some((text) => text.includes(old))) note.grounded++;
-      else note.again += Math.ceil(seen.length / charactersPerToken);
+      if (context.some((text) => text.includes(old_text))) continue;
+      note.lost.push(path);
+      note.again += Math.ceil(seen.length / CHARACTERS_PER_TOKEN);
     }
-    past.push(...textsOf(round));
-    return { content: round.reply.flatMap(sayAgain) };
+    past.push(...textsOf([round.reply, round.results]));
+    return { content: round.reply };
   };
 
-  const recorded = record.flatMap(({ content }) => blocksOf(content));
-  for (const name of new Set(recorded.flatMap((block) => (block.type === "tool_use" ? [block.name] : [])))) {
-    if (!s06.TOOLS.some((tool) => tool.name === name)) s06.TOOLS.push({ name, input_schema: { type: "object" } });
+  const rounds = session.turns.flatMap((turn) => turn.rounds);
+  const names = rounds.flatMap(({ reply }) =>
+    reply.flatMap((block) => (block.type === "tool_use" ? [block.name] : [])),
+  );
+  const known = s06.TOOLS.map((tool) => tool.name);
+  const more = [...new Set(names)].filter((name) => !known.includes(name));
+  const tools = [...s06.TOOLS, ...more.map((name) => ({ name, input_schema: { type: "object" as const } }))];
+  for (const name of names) {
     s06.TOOL_HANDLERS[name] = async () => {
       const call = waiting.shift();
       const result = round.results.find((each) => each.tool_use_id === call?.id);
-      const text = textsOf(result?.content).join("\n");
-      if (result?.is_error) throw new Error(text);
-      if (call) follow(s06, call, text);
-      return text;
+      now = round.time;
+      if (!call || !result || result.is_error) throw new Error(result?.content);
+      follow(s06, call, result.content);
+      return result.content;
     };
   }
 
+  s06.TODO.items = [];
+  const options = {
+    system: `${s06.SYSTEM}\n(replay ${++replays})`, // no replay finds what another left in the cache
+    ...{ tools, approve: async () => {}, signal: new AbortController().signal },
+    transcript: { ...s06.newTranscript(), file: "" }, // nothing is written
+  };
   const messages: Anthropic.MessageParam[] = [];
-  for (const { request, rounds } of turnsOf(record)) {
+  for (const { request, time, rounds } of session.turns) {
+    const alarm = round.replied + s06.PAUSE * 1_000; // compactInPause without its timer
+    if (s06.PAUSE > 0 && messages.length > 0 && alarm < time) {
+      now = alarm;
+      if (s06.estimateTokens(messages, options) > s06.PAUSE_THRESHOLD) {
+        await s06.autoCompact(messages, { ...options, trigger: "auto" });
+      }
+    }
+    now = time;
     past.push(request);
-    messages.push({ role: "user", content: request });
+    s06.add(messages, { role: "user", content: request }, options);
     ahead = [...rounds];
-    await s06.agentLoop(messages).catch((error) => rejected.push(String(error)));
+    await s06.agentLoop(messages, options).catch((error) => rejected.push(String(error)));
+    round = rounds.at(-1) ?? round;
     for (const { usage, error } of server.journal.splice(0)) {
       const note = usage && notes.shift();
       if (error || !note) rejected.push(String(error));
       else {
-        const { input_tokens, cache_read_input_tokens: read, cache_creation_input_tokens: written } = usage;
-        const tokens = { read: read ?? 0, written: written ?? 0, output: usage.output_tokens };
-        calls.push({ ...note, ...tokens, context: input_tokens + tokens.read + tokens.written });
+        const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens, output_tokens: output } = usage;
+        const [read, written] = [cache_read_input_tokens ?? 0, cache_creation_input_tokens ?? 0];
+        calls.push({ ...note, read, written, output, context: input_tokens + read + written });
       }
     }
   }
-  await server.close();
-  return { session: name, calls, rejected };
+  return { calls, rejected };
 }
 
+const server = await startServer({ contextLimit: Number.MAX_SAFE_INTEGER, charactersPerToken: CHARACTERS_PER_TOKEN });
+process.env.ANTHROPIC_BASE_URL = server.url;
 process.on("message", async (job: Job) => {
   process.stdout.write = () => true; // what the lesson prints
-  const replayed: Replayed[] = [];
-  for (const session of readSessions(job.paths)) replayed.push(await replay(session, job));
-  process.send?.(replayed satisfies News);
+  process.send?.(await replay(job));
 });

@@ -1,56 +1,89 @@
-/** What the bench found as tables, for the terminal and for docs/benchmarks.md, and as charts. */
-import { LineChart } from "echarts/charts";
-import { GridComponent, LegendComponent } from "echarts/components";
-import { type EChartsCoreOption, init, use } from "echarts/core";
-import { SVGRenderer } from "echarts/renderers";
-import { type Figures, READ_PRICES } from "./figures.ts";
-import type { PerSession, Results } from "./results.ts";
-import { speedTables } from "./speed.ts";
-import { table } from "./table.ts";
+/** What the calls of replays add up to, as tables for the terminal and for docs/benchmarks.md. */
+import type { Call, Replayed } from "./replay.ts";
 
-const percent = (share: number) => (Number.isNaN(share) ? "none" : `${Math.round(100 * share)} %`);
-const count = (tokens: number) => Math.round(tokens).toLocaleString("en-US");
-const thousands = (tokens: number) => `${count(tokens / 1000)}k`;
+/** Prices of reading from the prompt cache, relative to input: of most models, and of Sonnet 5.5 and Opus 5.5. */
+export const READ_PRICES = [0.1, 0.05];
+/** The other prices. Output is billed for summaries alone: what else was said, every strategy says. */
+const WRITE = 1.25;
+const OUTPUT = 5;
 
-/** The costs of a strategy relative to those of never compacting. */
-function relative(figures: Figures, nothing?: Figures): string[] {
-  return figures.costs.map((cost, i) => (cost / (nothing?.costs[i] ?? Number.NaN)).toFixed(2));
+export type Figures = {
+  /** For each of READ_PRICES, in tokens of input: all calls, and reading again what edits had lost. */
+  costs: number[];
+  requests: number;
+  summaries: number;
+  rejected: number;
+  /** Requests of more than 5,000 tokens that found nothing in the cache. */
+  cold: number;
+  /** Tokens of context. */
+  largest: number;
+  mean: number;
+  /** Edits of a text that the session had shown, and those for which it was still in the context. */
+  edits: number;
+  grounded: number;
+};
+export type Results = {
+  sessions: { name: string; requests: number; rounds: number; isTimed: boolean; edits: number }[];
+  strategies: Record<string, Figures & { sessions: Record<string, Figures> }>;
+};
+
+const sum = (calls: Call[], value: (call: Call) => number) => calls.reduce((total, call) => total + value(call), 0);
+
+export function figuresOf(replayed: Replayed[]): Figures {
+  const calls = replayed.flatMap((each) => each.calls);
+  // What is read again is written to the cache, if there is one.
+  const reading = calls.some((call) => call.written > 0) ? WRITE : 1;
+  const bill = (price: number) =>
+    sum(calls, ({ context, read, written, again, output, isSummary }) => {
+      const input = price * read + WRITE * written + (context - read - written);
+      return input + reading * again + (isSummary ? OUTPUT * output : 0);
+    });
+  const edits = sum(calls, (call) => call.edits);
+  return {
+    costs: READ_PRICES.map(bill),
+    requests: calls.length,
+    summaries: calls.filter((call) => call.isSummary).length,
+    rejected: replayed.flatMap((each) => each.rejected).length,
+    cold: calls.filter((call) => call.read === 0 && call.context > 5_000).length,
+    largest: Math.max(...calls.map((call) => call.context)),
+    mean: Math.round(sum(calls, (call) => call.context) / calls.length),
+    edits,
+    grounded: edits - sum(calls, (call) => call.lost.length),
+  };
 }
 
-const costs = (strategies: Record<string, PerSession>, nothing?: PerSession) =>
-  table([
-    ["strategy", ...READ_PRICES.map((price) => `cost, read ${price}×`), "grounded", "largest", "mean", "summaries"],
-    ...Object.entries(strategies).map(([name, { all }]) => [
-      name,
-      ...relative(all, nothing?.all),
-      percent(all.grounded),
-      thousands(all.largest),
-      thousands(all.mean),
-      String(all.summaries),
-    ]),
-  ]);
+const count = (value: number) => Math.round(value).toLocaleString("en-US");
+const thousands = (tokens: number) => `${count(tokens / 1000)}k`;
+const share = ({ grounded, edits }: Figures) => (edits > 0 ? `${((100 * grounded) / edits).toFixed(1)} %` : "no edits");
+const ratio = (figures: Figures, base?: Figures, i = 1) =>
+  ((figures.costs[i] ?? 0) / (base?.costs[i] ?? Number.NaN)).toFixed(2);
 
-/** The tables in Markdown, by the name that docs/benchmarks.md gives them. */
+/** Rows as a Markdown table, all columns but the first to the right; the first row is its head. */
+function table([head = [], ...body]: string[][]): string {
+  const widths = head.map((_, i) => Math.max(...[head, ...body].map((row) => row[i]?.length ?? 0), 3));
+  const line = (row: string[]) => `| ${row.join(" | ")} |`;
+  const padded = (row: string[]) =>
+    line(widths.map((width, i) => (i ? (row[i] ?? "").padStart(width) : (row[i] ?? "").padEnd(width))));
+  const ruler = line(widths.map((width, i) => (i ? `${"-".repeat(width - 1)}:` : "-".repeat(width))));
+  return [padded(head), ruler, ...body.map(padded)].join("\n");
+}
+
+/** The tables, by the name that the docs give them. */
 export const tables: Record<string, (results: Results) => string> = {
-  sessions: ({ sessions, strategies }) =>
+  sessions: ({ sessions }) =>
     table([
-      ["session", "characters", "requests", "rounds", "edits of a text seen before"],
-      ...sessions.map(({ name, characters, requests, rounds }) => {
-        const edits = strategies.nothing?.sessions[name]?.edits ?? 0;
-        return [name, count(characters), String(requests), String(rounds), String(edits)];
-      }),
+      ["session", "requests", "rounds", "edits of a text seen before"],
+      ...sessions.map(({ name, requests, rounds, edits }) => [name, `${requests}`, `${rounds}`, `${edits}`]),
     ]),
-  strategies: ({ strategies }) => costs(strategies, strategies.nothing),
-  rules: ({ rules, strategies }) => costs(rules, strategies.nothing),
-  tokens: ({ strategies }) =>
-    table([
-      ["strategy", "written", "read", "uncached", "requests", "rejected"],
-      ...Object.entries(strategies).map(([name, { all }]) => [
-        name,
-        ...[all.written, all.read, all.uncached].map(thousands),
-        ...[all.requests, all.rejected].map(String),
-      ]),
-    ]),
+  strategies: ({ strategies }) => {
+    const base = strategies["never compacting"];
+    const head = ["strategy", "cost", "read at 0.1×", "grounded", "largest", "mean", "summaries", "cold"];
+    const rows = Object.entries(strategies).map(([name, each]) => [
+      ...[name, ratio(each, base), ratio(each, base, 0), share(each), thousands(each.largest), thousands(each.mean)],
+      ...[`${each.summaries}`, `${each.cold}`],
+    ]);
+    return table([head, ...rows]);
+  },
   "per session": ({ sessions, strategies }) =>
     table([
       ["strategy", ...sessions.map(({ name }) => name.replace(".jsonl", ""))],
@@ -58,99 +91,24 @@ export const tables: Record<string, (results: Results) => string> = {
         name,
         ...sessions.map(({ name: session }) => {
           const figures = each.sessions[session];
-          if (!figures) return "";
-          const cost = relative(figures, strategies.nothing?.sessions[session])[1];
-          return `${cost}, ${percent(figures.grounded)}`;
+          return figures
+            ? `${ratio(figures, strategies["never compacting"]?.sessions[session])}, ${share(figures)}`
+            : "";
         }),
       ]),
     ]),
-  wide: ({ strategies }) =>
-    table([
-      ["strategy", "such requests", "written for each", "read for each"],
-      ...Object.entries(strategies).map(([name, { all }]) => {
-        const { requests, written, read } = all.wide;
-        const each = (tokens: number) => (requests > 0 ? count(tokens / requests) : "none");
-        return [name, String(requests), each(written), each(read)];
-      }),
-    ]),
-  sweep: ({ sweep, strategies }) =>
-    table([
-      ["form", ...Object.keys(Object.values(sweep)[0] ?? {}).map((threshold) => thousands(Number(threshold)))],
-      ...Object.entries(sweep).map(([form, points]) => [
-        form,
-        ...Object.values(points).map(
-          (figures) => `${relative(figures, strategies.nothing?.all)[1]}, ${percent(figures.grounded)}`,
-        ),
-      ]),
-    ]),
-  ...Object.fromEntries(
-    Object.entries(speedTables).map(([name, render]) => [
-      name,
-      ({ speed }: Results) => (speed ? render(speed) : "Not measured: `npm run bench:speed` does."),
-    ]),
-  ),
 };
 
-// --- charts ----------------------------------------------------------------------------------------------------------
-
-use([LineChart, GridComponent, LegendComponent, SVGRenderer]);
-
-/** Stands for the colour of text and lines, which follows the reader's light or dark screen. */
-const INK = "#010203";
-const PALETTE = ["#d1495b", "#2a9d8f", "#4f86f7", "#c98b00", "#8e6bbf"];
-
-function draw(option: EChartsCoreOption): string {
-  const chart = init(null, null, { renderer: "svg", ssr: true, width: 820, height: 420 });
-  chart.setOption({ animation: false, color: PALETTE, textStyle: { color: INK, fontFamily: "sans-serif" }, ...option });
-  const svg = chart.renderToSVGString();
-  chart.dispose();
-  const style = "<style>:root{color:#24292f}@media(prefers-color-scheme:dark){:root{color:#e6edf3}}</style>";
-  return `${svg.replaceAll(INK, "currentColor").replace(/(<svg[^>]*>)/, `$1\n${style}`)}\n`;
+/** What s06 would have cost, and where it would have lost something. `lost`: the paths of such edits, by session. */
+export function sentences({ strategies }: Results, lost: Record<string, string[]>): string {
+  const { s06, "never compacting": never } = strategies;
+  if (!s06 || !never) return "";
+  const dollars = (each: Figures) => `$${((2 * (each.costs[1] ?? 0)) / 1e6).toFixed(2)}`;
+  const cost = `s06 would have cost ${ratio(s06, never)} of never compacting: ${dollars(s06)} instead of ${dollars(never)} at the prices of Sonnet 5.5, replies not counted.`;
+  const places = Object.entries(lost).flatMap(([session, paths]) => {
+    return paths.length > 0 ? [`${session} (${[...new Set(paths)].join(", ")})`] : [];
+  });
+  const gone = s06.edits - s06.grounded;
+  if (gone === 0) return `${cost}\nNone of its ${s06.edits} edits would have lost the text that it replaces.`;
+  return `${cost}\n${gone} of its ${s06.edits} edits would have lost the text that they replace: in ${places.join("; ")}.`;
 }
-
-const axis = (name: string) => ({
-  name,
-  nameLocation: "middle",
-  nameGap: 40,
-  nameTextStyle: { color: INK },
-  axisLabel: { color: INK },
-  axisLine: { show: true, lineStyle: { color: INK } },
-  splitLine: { lineStyle: { color: INK, opacity: 0.15 } },
-});
-const legend = { top: 4, itemGap: 30, textStyle: { color: INK } };
-const grid = { left: 80, right: 40, top: 50, bottom: 60 };
-
-/** The charts of docs/, by file name. */
-export const charts: Record<string, (results: Results) => string> = {
-  "context.svg": ({ context }) =>
-    draw({
-      legend,
-      grid,
-      xAxis: { type: "value", max: "dataMax", ...axis(`request of ${context.session}`) },
-      yAxis: { type: "value", ...axis("tokens of context"), nameGap: 60 },
-      series: Object.entries(context.strategies).map(([name, tokens]) => ({
-        name,
-        type: "line",
-        symbol: "none",
-        data: tokens.map((each, i) => [i + 1, each]),
-      })),
-    }),
-  "cost-grounding.svg": ({ sweep, strategies }) =>
-    draw({
-      legend,
-      grid,
-      xAxis: { type: "value", min: 0, ...axis("input cost relative to never compacting (reads at 0.05×)") },
-      yAxis: { type: "value", scale: true, ...axis("edits whose text was still there, %"), nameGap: 50 },
-      series: Object.entries(sweep).map(([name, points], i) => ({
-        name,
-        type: "line",
-        symbolSize: 7,
-        label: { show: true, position: i === 1 ? "left" : "right", color: INK, formatter: "{@[2]}" },
-        data: Object.entries(points).map(([threshold, figures]) => [
-          Number(relative(figures, strategies.nothing?.all)[1]),
-          Math.round(1000 * figures.grounded) / 10,
-          thousands(Number(threshold)),
-        ]),
-      })),
-    }),
-};

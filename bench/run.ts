@@ -1,166 +1,141 @@
-/**
- * What forgetting costs: replays recorded sessions through s06 under each strategy and adds up what the API would bill.
- *
- *     npm run bench [-- FILE OR FOLDER…]   sessions of Claude Code or transcripts of s06; if left out, bench/sessions/
- *       --characters-per-token N           3 if left out
- *       --summary N                        tokens of a summary; 2,000 if left out
- *
- * Without a path it writes bench/results.json and the charts of docs/.
- */
-import { fork } from "node:child_process";
+/** What forgetting costs: replays recorded sessions through s06 under each strategy and adds up what the API would bill. */
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { figuresOf } from "./figures.ts";
-import { type Assumptions, type Job, type News, type Replayed, turnsOf } from "./replay.ts";
-import { charts, tables } from "./report.ts";
-import { keep, type PerSession, type Results } from "./results.ts";
-import { readSessions } from "./sessions.ts";
-import { RULES, SHOWN, STRATEGIES, type Strategy, SWEEP, sourceOf, THRESHOLDS } from "./strategies.ts";
+import type { Job, Replayed } from "./replay.ts";
+import { figuresOf, type Results, sentences, tables } from "./report.ts";
+import { readSessions, roundsIn, type Session } from "./sessions.ts";
+import { STRATEGIES, type Strategy, sourceOf } from "./strategies.ts";
 
+const HELP = `npm run bench [-- [FLAGS] FILE OR FOLDER…]   sessions of Claude Code or transcripts of s06
+Without a path: the sessions of this repository, under all strategies, into bench/results.json.
+  --all                    all sessions, not only the newest 10 of 10 rounds or more
+  --strategies NAMES       "all", or names between commas; the first four if left out
+  --json FILE              writes the figures to FILE
+  --verbose                figures of each session, and what was skipped in it`;
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
-/** A process that carries out one job after another. */
-function startWorker(folder: string, seen: () => void) {
-  mkdirSync(folder, { recursive: true });
+function startWorker(folder: string): ChildProcess {
+  mkdirSync(folder);
   const own = Object.entries(process.env).filter(([name]) => !/^(COMPACT_|CONTEXT_WINDOW$|THINKING$)/.test(name));
-  const child = fork(join(ROOT, "bench/replay.ts"), {
+  return fork(join(ROOT, "bench/replay.ts"), {
     cwd: folder,
     env: { ...Object.fromEntries(own), ANTHROPIC_API_KEY: "offline", ANTHROPIC_AUTH_TOKEN: "" },
     execArgv: ["--import", import.meta.resolve("tsx")],
   });
-  const carryOut = (job: Job) =>
-    new Promise<Replayed[]>((resolve, reject) => {
-      child.removeAllListeners();
-      child.on("error", reject);
-      child.on("exit", (code) => reject(new Error(`the replay ended with exit code ${code}`)));
-      child.on("message", (news: News) => (news === "request" ? seen() : resolve(news)));
-      child.send(job);
-    });
-  const end = () => {
-    child.removeAllListeners();
-    child.kill();
-  };
-  return { carryOut, end };
 }
 
-/** Replays the sessions under each strategy, on all cores. `seen` is called for each request. */
-async function replayAll(strategies: Strategy[], job: Pick<Job, "paths" | "assumptions">, seen: () => void) {
+/**
+ * Replays each session under each strategy, on all cores. After `seconds` no other session is begun.
+ * @returns by session and strategy
+ */
+async function replayAll(sessions: Session[], strategies: Strategy[], seconds: number) {
   const s06 = readFileSync(join(ROOT, "agents/s06_context_compact.ts"), "utf8");
-  const jobs = strategies.map((strategy) => ({ ...job, source: sourceOf(s06, strategy), env: strategy.env ?? {} }));
-  const waiting = [...jobs.entries()];
-  const results: Replayed[][] = [];
-  const scratch = mkdtempSync(join(ROOT, ".bench-")); // in here, so that the lessons find their packages
+  const sources = strategies.map((strategy) => sourceOf(s06, strategy));
+  const scratch = mkdtempSync(join(ROOT, ".bench-")); // in here, so that the copies find their packages
   process.on("exit", () => rmSync(scratch, { recursive: true, force: true, maxRetries: 5 }));
   process.on("SIGINT", () => process.exit(130));
-  // One more than there are cores, since each now and then waits for its server.
-  const workers = Array.from({ length: availableParallelism() + 1 }, (_, i) =>
-    startWorker(join(scratch, `${i}`), seen),
-  );
-  const work = async ({ carryOut }: (typeof workers)[number]) => {
-    for (let next = waiting.shift(); next; next = waiting.shift()) results[next[0]] = await carryOut(next[1]);
+  for (const [k, source] of sources.entries()) writeFileSync(join(scratch, `${k}.ts`), source);
+  const results: Replayed[][] = [];
+  const jobs = sessions.flatMap((_, i) => strategies.map((_, k) => ({ i, k })));
+  const total = jobs.length;
+  const start = Date.now();
+  const work = async (_: unknown, n: number) => {
+    const worker = startWorker(join(scratch, `${n}`));
+    for (let job = jobs.shift(); job; job = jobs.shift()) {
+      const { i, k } = job;
+      if (i > 0 && k === 0 && Date.now() - start > seconds * 1_000) jobs.length = 0;
+      else {
+        worker.removeAllListeners();
+        worker.send({ file: join(scratch, `${k}.ts`), session: sessions[i] } satisfies Partial<Job>);
+        const [replayed] = await Promise.race([once(worker, "message"), once(worker, "exit")]);
+        if (typeof replayed !== "object") throw new Error(`a replay ended with exit code ${replayed}`);
+        const own = results[i] ?? [];
+        results[i] = own;
+        own[k] = replayed;
+        showProgress(total - jobs.length, total);
+      }
+    }
+    worker.kill();
   };
-  try {
-    await Promise.all(workers.map(work));
-  } finally {
-    for (const { end } of workers) end();
-  }
+  await Promise.all(Array.from({ length: Math.min(availableParallelism(), total) }, work));
   return results;
 }
 
-/** Draws a bar on the screen, if there is one. */
-function showProgress(share: number, what: string): void {
+function showProgress(done: number, total: number): void {
   if (!process.stderr.isTTY) return;
-  const bar = "█".repeat(Math.round(30 * Math.min(1, share))).padEnd(30, "░");
-  process.stderr.write(share < 1 ? `\r${bar} ${Math.floor(100 * share)} % ${what}\x1b[K` : "\r\x1b[K");
+  const bar = "█".repeat(Math.round((30 * done) / total)).padEnd(30, "░");
+  process.stderr.write(done < total ? `\r${bar} ${done} of ${total} replays\x1b[K` : "\r\x1b[K");
 }
 
-function numberOf(flag: string, value: string): number {
-  if (!(Number(value) > 0)) throw new Error(`--${flag} must be a number above 0, not "${value}"`);
-  return Number(value);
+function chosen(names: string): Strategy[] {
+  const asked = names.split(",").map((name) => name.trim());
+  const unknown = asked.find((name) => name !== "all" && !STRATEGIES.some((strategy) => strategy.name === name));
+  if (unknown)
+    throw new Error(`there is no strategy "${unknown}", but: ${STRATEGIES.map(({ name }) => name).join(", ")}`);
+  return STRATEGIES.filter(({ name }, i) => i === 0 || asked.includes("all") || asked.includes(name));
 }
 
 async function main(): Promise<void> {
-  const { values, positionals } = parseArgs({
+  const text = { type: "string" } as const;
+  const flag = { type: "boolean" } as const;
+  const { values: flags, positionals } = parseArgs({
     allowPositionals: true,
-    options: {
-      "characters-per-token": { type: "string", default: "3" },
-      summary: { type: "string", default: "2000" },
-    },
+    options: { all: flag, verbose: flag, help: flag, json: text, strategies: text },
   });
+  if (flags.help) return console.log(HELP);
   const isOwn = positionals.length === 0;
   const paths = isOwn ? [join(ROOT, "bench/sessions")] : positionals.map((path) => resolve(path));
-  const assumptions: Assumptions = {
-    charactersPerToken: numberOf("characters-per-token", values["characters-per-token"]),
-    summary: numberOf("summary", values.summary),
-  };
-  const sessions = readSessions(paths);
-
-  const swept = Object.entries(SWEEP).flatMap(([form, make]) =>
-    THRESHOLDS.map((threshold) => ({ form, threshold, strategy: make(threshold) })),
-  );
-  const all = [...STRATEGIES, ...RULES, ...swept.map((each) => each.strategy)];
-  const rounds = sessions.flatMap(({ messages }) => turnsOf(messages).flatMap((turn) => turn.rounds)).length;
-  let done = 0;
-  const replayed = await replayAll(
-    all,
-    { paths, assumptions },
-    () => showProgress(++done / (1.05 * rounds * all.length), "replayed"), // some requests are for summaries
-  );
-  showProgress(1, "");
-
-  const figures = all.map((_, i): PerSession => {
-    const each = replayed[i] ?? [];
-    return {
-      all: figuresOf(each),
-      sessions: Object.fromEntries(each.map((one) => [one.session, figuresOf([one])])),
-    };
-  });
-  const named = figures.map((each, i): [string, PerSession] => [all[i]?.name ?? "", each]);
-  const strategies = Object.fromEntries(named.slice(0, STRATEGIES.length));
-  const rules = Object.fromEntries(named.slice(STRATEGIES.length, STRATEGIES.length + RULES.length));
-  const sweep: Results["sweep"] = {};
-  for (const [i, { form, threshold }] of swept.entries()) {
-    const found = figures[all.length - swept.length + i];
-    if (found) sweep[form] = { ...sweep[form], [threshold]: found.all };
-  }
-  const largest = (name: string) => strategies.nothing?.sessions[name]?.largest ?? 0;
-  const session = sessions.map(({ name }) => name).sort((a, b) => largest(b) - largest(a))[0] ?? "";
-  const context = Object.fromEntries(
-    SHOWN.map((name) => {
-      const found = replayed[STRATEGIES.findIndex((strategy) => strategy.name === name)];
-      return [name, found?.find((each) => each.session === session)?.calls.map((call) => call.context) ?? []];
-    }),
-  );
+  const four = STRATEGIES.slice(0, 4).map(({ name }) => name);
+  const strategies = chosen(flags.strategies ?? (isOwn ? "all" : four.join()));
+  const isWhole = flags.all || isOwn;
+  const found = paths.flatMap((path) => (isWhole ? readSessions(path) : readSessions(path, 10, 10)));
+  if (isWhole) found.sort((a, b) => a.name.localeCompare(b.name));
+  const replayed = await replayAll(found, strategies, isWhole ? Infinity : 40);
+  const sessions = found.slice(0, replayed.length);
   const results: Results = {
-    assumptions,
-    sessions: sessions.map(({ name, messages }) => ({
-      name,
-      characters: JSON.stringify(messages).length,
-      requests: turnsOf(messages).length,
-      rounds: turnsOf(messages).flatMap((turn) => turn.rounds).length,
+    sessions: sessions.map((session, i) => ({
+      ...{ name: session.name, requests: session.turns.length, rounds: roundsIn(session), isTimed: session.isTimed },
+      edits: figuresOf(replayed[i]?.slice(0, 1) ?? []).edits,
     })),
-    strategies,
-    rules,
-    sweep,
-    context: { session, strategies: context },
+    strategies: Object.fromEntries(
+      strategies.map(({ name }, k) => {
+        const each = replayed.map((own, i) => [sessions[i]?.name, figuresOf(own.slice(k, k + 1))]);
+        const all = figuresOf(replayed.flatMap((own) => own.slice(k, k + 1)));
+        return [name, { ...all, sessions: Object.fromEntries(each) }];
+      }),
+    ),
   };
-  for (const name of ["sessions", "strategies", "rules", "tokens", "per session", "wide", "sweep"]) {
-    console.log(`${name}\n${tables[name]?.(results)}\n`);
+
+  const count = (values: number[]) => values.reduce((sum, value) => sum + value, 0);
+  console.log(`${sessions.length} sessions of ${count(sessions.map(roundsIn))} rounds`);
+  if (sessions.length < found.length)
+    console.log(`there was no time for ${found.length - sessions.length} older ones; --all takes it`);
+  const drawn = sessions.filter(({ isTimed }) => !isTimed).length;
+  if (drawn > 0) console.log(`${drawn} have no times: their pauses are drawn, as long as those of real sessions`);
+  const skips = count(sessions.flatMap(({ skipped }) => Object.values(skipped)));
+  if (skips > 0 && !flags.verbose)
+    console.log(`left out or completed: ${skips} lines and blocks; --verbose lists them`);
+  console.log(`\n${tables.strategies?.(results)}\n`);
+  if (flags.verbose) {
+    console.log(`${tables.sessions?.(results)}\n\n${tables["per session"]?.(results)}\n`);
+    for (const { name, skipped } of sessions) console.log(name, skipped);
   }
-  for (const { name, met } of sessions) {
-    const counts = Object.entries(met).map(([what, times]) => `${what} × ${times}`);
-    if (counts.length > 0) console.log(`${name}: ${counts.join(", ")}`);
-  }
-  for (const error of replayed.flat().flatMap((each) => each.rejected)) console.error(`rejected: ${error}`);
-  if (!isOwn) return;
-  const kept = keep(results);
-  for (const [name, draw] of Object.entries(charts)) writeFileSync(join(ROOT, "docs", name), draw(kept));
+  const s06 = strategies.findIndex(({ name }) => name === "s06");
+  const lost = sessions.map(({ name }, i) => [name, replayed[i]?.[s06]?.calls.flatMap((call) => call.lost) ?? []]);
+  console.log(sentences(results, Object.fromEntries(lost)));
+  for (const error of new Set(replayed.flat().flatMap((each) => each.rejected))) console.error(`rejected: ${error}`);
+  const file = flags.json ?? (isOwn && !flags.strategies ? join(ROOT, "bench/results.json") : undefined);
+  if (file) writeFileSync(file, `${JSON.stringify(results, null, 1)}\n`);
 }
 
-main().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
+main()
+  .catch((error: Error) => {
+    console.error(error.message);
+    process.exitCode = 1;
+  })
+  .finally(process.exit);

@@ -1,121 +1,93 @@
-/**
- * The ways to forget that the bench compares. All of them are s06 itself: with other variables in its environment, with a
- * few of its lines exchanged, or both. A line that is not there exactly once is an error, so that no strategy can turn
- * into another one unnoticed when s06 changes.
- */
+/** The ways to forget that the bench compares: each is s06 with other constants, and some with another function. */
 
 export type Strategy = {
   name: string;
-  env?: Record<string, string>;
-  /** Lines of s06 and what stands in their place. */
-  patch?: [before: string, after: string][];
+  /** Values of exported constants, as they are written in the source. */
+  constants?: Record<string, string>;
+  /** Bodies of functions. */
+  bodies?: Record<string, string>;
 };
 
-const NEVER = "1000000000";
-
-/** The summary of the original: a call of its own with the history as JSON text, of which the first 80,000 characters. */
-const summaryOfText = (end: string): [string, string][] => [
-  [
-    "callModel([...history, question], { system, tools, signal }, true)",
-    `callModel([{ role: "user", content: request + JSON.stringify(history)${end} }], { tools: [], signal }, true)`,
-  ],
-];
-const WITHOUT_CACHE: [string, string][] = [['cache_control: { type: "ephemeral" },', ""]];
-const ONE_BREAKPOINT: [string, string][] = [["messages: withBreakpoint(messages),", "messages,"]];
-const WITHOUT_TAIL: [string, string][] = [["const KEEP_MESSAGES = 5;", "const KEEP_MESSAGES = 0;"]];
-const WITHOUT_FILES: [string, string][] = [["{ files: 5, tokens: 5_000 }", "{ files: 0, tokens: 5_000 }"]];
-const ORIGINAL = {
-  env: { COMPACT_TEXTBOOK: "1", COMPACT_PRESERVE: "none" },
-  patch: [...summaryOfText(".slice(0, 80_000)"), ...ONE_BREAKPOINT, ...WITHOUT_TAIL, ...WITHOUT_FILES],
+const NEVER = { THRESHOLD: "1e9", TURN_THRESHOLD: "1e9", LARGE_OUTPUT: "1e9", PAUSE: "0" };
+const CACHED_TEXTBOOK: Strategy = {
+  name: "cached textbook",
+  constants: { ...NEVER, PRESERVE_RESULT_TOOLS: "[]" },
+  bodies: {
+    compactIfNeeded: `
+  microCompact(messages);
+  if (chars(messages) / 4 <= 50_000) return;
+  const content = await summarize(messages, 0, { ...options, trigger: "auto" });
+  rewrite(messages, [{ role: "user", content }], "auto", options);`,
+    summarize: `
+  const content = SUMMARY_PROMPT + JSON.stringify(messages).slice(0, 80_000);
+  return textOf(await callModel([{ role: "user", content }], { ...options, tools: [] }, true));`,
+  },
 };
+const callModel = `
+  const request = { model: MODEL, max_tokens: MAX_TOKENS, thinking: THINKING, system, tools, messages };
+  return client.messages.stream(request, { signal }).finalMessage();`;
 
-/** The hosted `clear_tool_uses_20250919` by default: all but 3 results on each call from 100,000 tokens of input on. */
-const HOSTED: [string, string][] = [
-  ["let complained = false;", "let complained = false;\nlet freed = 0;"],
-  [
-    "if (!TEXTBOOK && estimateTokens(messages) <= limit) return;",
-    "if (estimateTokens(messages) + freed > 100_000) freed += microCompact(messages).saved;\n  if (limit) return;",
-  ],
-];
-
-/**
- * Forget when carrying what came since the last compaction has cost `times` what a compaction costs, or at 150,000 tokens.
- * @param first the same when a request has just arrived
- */
-const rent = (first: number, times: number): [string, string][] => [
-  ["let complained = false;", "let complained = false;\nconst RENT = { paid: 0, from: 0 };"],
-  [
-    "if (!TEXTBOOK && estimateTokens(messages) <= limit) return;",
-    `const READ = 0.05;
-  const tokens = estimateTokens(messages);
-  if (RENT.from > tokens || RENT.from === 0) Object.assign(RENT, { paid: 0, from: tokens });
-  RENT.paid += READ * (tokens - RENT.from);
-  const price = READ * tokens + 5 * SUMMARY + 1.25 * RENT.from;
-  const isNew = last && requestIn(last) !== undefined;
-  if (RENT.paid < (isNew ? ${first} : ${times}) * price && tokens < 150_000) return;
-  if ((await autoCompact(messages, { trigger: "auto", limit: tokens, signal })) === "done") RENT.from = 0;
-  if (limit) return;`,
-  ],
-];
-
+/** The first four are the rows that `npm run bench -- FOLDER` shows. */
 export const STRATEGIES: Strategy[] = [
-  { name: "nothing", env: { COMPACT_THRESHOLD: NEVER } },
-  { name: "the original, without a cache", ...ORIGINAL, patch: [...ORIGINAL.patch, ...WITHOUT_CACHE] },
-  { name: "the original", ...ORIGINAL },
-  { name: "the original, keeping read_file", ...ORIGINAL, env: { ...ORIGINAL.env, COMPACT_PRESERVE: "read_file" } },
-  { name: "the computed limit", env: { COMPACT_THRESHOLD: "167000" } },
-  { name: "summary only", env: { COMPACT_KEEP_RECENT: NEVER } },
-  { name: "hosted clear_tool_uses", patch: HOSTED },
-  { name: "one limit", env: { COMPACT_THRESHOLD: "50000" } },
-  { name: "two limits" },
-  { name: "rent", patch: rent(2, 6) },
-  { name: "two limits, one breakpoint", patch: ONE_BREAKPOINT },
+  { name: "never compacting", constants: NEVER },
+  { ...CACHED_TEXTBOOK, name: "textbook", bodies: { ...CACHED_TEXTBOOK.bodies, callModel } },
+  {
+    name: "hosted clearing", // clear_tool_uses_20250919: all but 3 results, on each call from 100,000 tokens on
+    constants: { ...NEVER, PRESERVE_RESULT_TOOLS: "[]" },
+    bodies: {
+      compactIfNeeded: `
+  const state: { freed?: number } & Transcript = options.transcript;
+  if (estimateTokens(messages, options) + (state.freed ?? 0) <= 100_000) return;
+  state.freed = (state.freed ?? 0) + microCompact(messages, 0, state.charsPerToken).saved;`,
+    },
+  },
+  { name: "s06" },
+  CACHED_TEXTBOOK,
+  {
+    ...CACHED_TEXTBOOK,
+    name: "cached textbook keeping read_file",
+    constants: { ...NEVER, PRESERVE_RESULT_TOOLS: '["read_file"]' },
+  },
+  { name: "s06 with one limit and no pauses", constants: { TURN_THRESHOLD: "THRESHOLD", PAUSE: "0" } },
+  { name: "s06 without pauses", constants: { PAUSE: "0" } },
+  {
+    name: "rent", // compact when carrying what came since the last time has cost 2 times (in a turn: 6) what compacting costs
+    constants: { PAUSE: "0" },
+    bodies: {
+      compactIfNeeded: `
+  const state: { paid?: number; from?: number } & Transcript = options.transcript;
+  const tokens = estimateTokens(messages, options);
+  if (!state.from || state.from > tokens) Object.assign(state, { paid: 0, from: tokens });
+  state.paid = (state.paid ?? 0) + 0.05 * (tokens - (state.from ?? 0));
+  const price = 0.05 * tokens + 5 * SUMMARY + 1.25 * (state.from ?? 0);
+  if (state.paid < (messages.at(-1) === options.request ? 2 : 6) * price && tokens < 150_000) return;
+  if (await autoCompact(messages, { ...options, trigger: "auto", limit: tokens })) state.from = 0;`,
+    },
+  },
+  { name: "s06 without layer 1", constants: { KEEP_RECENT: "1e9" } },
+  { name: "s06 without a minimum saving", constants: { MIN_SAVINGS: "0" } },
+  { name: "s06 without restored files", constants: { RESTORED: "{ files: 0, each: 0 }" } },
+  { name: "s06 with pauses above 40000", constants: { PAUSE_THRESHOLD: "40_000" } },
+  { name: "s06 with a first limit of 100000", constants: { THRESHOLD: "100_000" } },
 ];
 
-/** Limits at which layer 2 acts often in sessions of a few hundred thousand characters, so that its rules can be told apart. */
-const SMALL = { COMPACT_THRESHOLD: "20000", COMPACT_TURN_THRESHOLD: "40000" };
-/** Two limits, small, with one rule of s06 taken out at a time. */
-export const RULES: Strategy[] = [
-  { name: "all rules", env: SMALL },
-  { name: "without two limits", env: { COMPACT_THRESHOLD: "20000" } },
-  {
-    name: "without the waiting of layer 1",
-    env: SMALL,
-    patch: [["microCompact(messages, savingsFor(limit))", "microCompact(messages)"]],
-  },
-  {
-    name: "without a minimum saving of layer 2",
-    env: SMALL,
-    patch: [["- kept - SUMMARY < savingsFor(limit)", "- kept - SUMMARY < 0"]],
-  },
-  { name: "without the cached summary call", env: SMALL, patch: summaryOfText("") },
-  { name: "without the tail", env: SMALL, patch: WITHOUT_TAIL },
-  { name: "without restored files", env: SMALL, patch: WITHOUT_FILES },
-];
-
-/** Forms of which the bench shows what the threshold does to them. */
-export const SWEEP: Record<string, (threshold: number) => Strategy> = {
-  "the original": (threshold) => ({
-    ...ORIGINAL,
-    name: `the original at ${threshold}`,
-    env: { ...ORIGINAL.env, COMPACT_THRESHOLD: `${threshold}` },
-  }),
-  "one limit": (threshold) => ({ name: `one limit of ${threshold}`, env: { COMPACT_THRESHOLD: `${threshold}` } }),
-  "two limits": (threshold) => ({
-    name: `two limits, ${threshold}`,
-    env: { COMPACT_THRESHOLD: `${threshold}`, COMPACT_TURN_THRESHOLD: "167000" },
-  }),
-};
-/** Tokens. */
-export const THRESHOLDS = [25_000, 50_000, 100_000];
-/** The strategies whose context the bench draws. */
-export const SHOWN = ["nothing", "the original", "two limits"];
-
-/** The source of s06 with the lines of a strategy in it. @throws if a line is not there exactly once */
-export function sourceOf(s06: string, { name, patch = [] }: Strategy): string {
-  return patch.reduce((source, [before, after]) => {
-    const times = source.split(before).length - 1;
-    if (times !== 1) throw new Error(`strategy "${name}": its line occurs ${times} times in s06: ${before}`);
-    return source.replace(before, () => after);
-  }, s06);
+/** The source of s06 under a strategy. @throws if what it changes is not there exactly once */
+export function sourceOf(s06: string, { name, constants = {}, bodies = {} }: Strategy): string {
+  let source = s06;
+  const exchange = (what: string, pattern: RegExp, text: string) => {
+    const times = [...source.matchAll(pattern)].length;
+    if (times !== 1) throw new Error(`strategy "${name}": s06 has ${what} ${times} times, not once`);
+    source = source.replace(pattern, (_, head) => head + text);
+  };
+  for (const [constant, value] of Object.entries(constants)) {
+    exchange(
+      `constant ${constant}`,
+      new RegExp(`^(export const ${constant}(?:: \\w+)? = ).*?;(?= //|$)`, "gm"),
+      `${value};`,
+    );
+  }
+  for (const [body, text] of Object.entries(bodies)) {
+    exchange(`function ${body}`, new RegExp(`^((?:async )?function ${body}\\(.*\\{$)[^]*?(?=\\n\\}$)`, "gm"), text);
+  }
+  return source;
 }

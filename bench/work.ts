@@ -1,106 +1,102 @@
 /**
- * The sessions that bench/record.ts records: what a person asks and what is done about it, on a copy of this repository.
- * A model plays one as the rehearsal model does: what to do next follows from the messages alone, and an edit replaces
- * text that was read earlier. Nobody thinks here, so the edits are simple; where and when they come is what counts.
+ * The sessions that bench/record.ts records, on a copy of this repository. Nobody thinks here, so the edits are simple;
+ * where and when they come is what counts.
  */
 import type { Model } from "../offline/server.ts";
 
 type Call = { name: string; input: Record<string, unknown> };
-/** What is thought and said before some calls, which run side by side. */
-type Round = { note: string; text?: string; calls: Call[] };
-/** Yields rounds, is given the results of each, and returns the answer to the request. */
-type Work = Generator<Round, string, string[]>;
-type Steps = Generator<Round, void, string[]>;
-/** The text of each file as far as the messages show it. */
+/** Yields the calls of a round, which run side by side, and is given their results. */
+type Steps = Generator<Call[], void, string[]>;
+/** The text of each file as far as the session has shown it. */
 type Seen = Map<string, string>;
-export type Session = { name: string; requests: { asks: string; work: (seen: Seen) => Work }[] };
+/** What the user asks, and the rounds it takes. */
+type Request = [asks: string, ...work: (Call[] | ((seen: Seen) => Steps))[]];
+export type Session = { name: string; requests: Request[] };
 
-// --- the player -----------------------------------------------------------------------------------------------------
+// --- the player ------------------------------------------------------------------------------------------------------
 
-/** A model that plays a session: it carries out each request anew up to the last results, and says what comes next. */
-export const play =
-  ({ name, requests }: Session): Model =>
-  ({ messages }) => {
-    const seen: Seen = new Map();
-    let [asked, called] = [0, 0];
-    let work: Work | undefined;
-    let next: IteratorResult<Round, string> | undefined;
-    let round: Round = { note: "", calls: [] };
-    for (const { role, content } of messages) {
-      if (role !== "user") continue;
-      const blocks = typeof content === "string" ? [] : content;
-      const results = blocks.flatMap((block) => (block.type === "tool_result" ? [String(block.content)] : []));
-      if (results.length === 0) {
-        work = requests[asked++]?.work(seen);
-        next = work?.next([]);
-      } else {
-        called += results.length;
-        for (const [i, call] of round.calls.entries()) look(seen, call, results[i] ?? "");
-        next = work?.next(results);
-      }
-      if (next && !next.done) round = next.value;
-    }
-    if (!next) throw new Error(`session ${name} has no request ${asked}`);
-    if (next.done) return { content: [{ type: "text", text: next.value }] };
-    const { note, text, calls } = next.value;
-    return {
-      content: [
-        { type: "thinking", thinking: note },
-        ...(text ? [{ type: "text" as const, text }] : []),
-        ...calls.map((call, i) => ({ type: "tool_use" as const, id: `toolu_${name}_${called + i}`, ...call })),
-      ],
-    };
-  };
-
-/** Notes what a call that worked tells about a file. */
-function look(seen: Seen, { name, input }: Call, result: string): void {
-  const path = String(input.path);
-  const before = seen.get(path) ?? "";
-  if (name === "write_file") seen.set(path, String(input.content));
-  if (name === "edit_file" && result.startsWith("Edited"))
-    seen.set(
-      path,
-      before.replace(String(input.old_text), () => String(input.new_text)),
-    );
-  if (name !== "read_file" || result.startsWith("read_file: ")) return;
-  const text = result.replace(/\n\[\d+ more lines; .*\]$/, "");
-  const isWhole = input.offset === undefined && input.limit === undefined;
-  if (isWhole || !before.includes(text)) seen.set(path, isWhole ? text : `${before}\n${text}`);
+function* carryOut([, ...work]: Request, seen: Seen): Steps {
+  for (const part of work) {
+    if (typeof part === "function") yield* part(seen);
+    else yield part;
+  }
 }
 
-// --- what is done again and again -----------------------------------------------------------------------------------
+/** A model that plays a session from its first request to its last. */
+export function play({ name, requests }: Session): Model {
+  const seen: Seen = new Map();
+  const waiting = [...requests];
+  let [called, steps, calls] = [0, carryOut([""], seen), [] as Call[]];
+  return ({ messages }) => {
+    const blocks = [messages.at(-1)?.content ?? []].flat();
+    const results = blocks.flatMap((block) =>
+      typeof block === "object" && block.type === "tool_result" ? [String(block.content)] : [],
+    );
+    if (results.length === 0) steps = carryOut(waiting.shift() ?? [""], seen);
+    for (const [i, result] of results.entries()) look(seen, calls[i], result);
+    calls = steps.next(results).value ?? [];
+    if (calls.length === 0) return { content: [{ type: "text", text: "Done, and nothing else was touched." }] };
+    const uses = calls.map((call) => ({ type: "tool_use" as const, id: `toolu_${name}_${called++}`, ...call }));
+    const thinking = `Next: ${calls.map((call) => `${call.name} ${call.input.path ?? ""}`).join(", ")}`;
+    return { content: [{ type: "thinking", thinking }, ...uses] };
+  };
+}
+
+/** Notes what a call that worked tells about a file. */
+function look(seen: Seen, call: Call | undefined, result: string): void {
+  const { path, content, old_text, new_text, offset } = Object(call?.input);
+  const before = seen.get(path) ?? "";
+  const text = result.replace(/\n\[\d+ more lines: .*\]$/, "");
+  if (call?.name === "write_file") seen.set(path, content);
+  if (result.startsWith("Edited")) seen.set(path, before.split(old_text).join(new_text));
+  if (call?.name === "read_file" && !before.includes(text)) seen.set(path, offset ? `${before}\n${text}` : text);
+}
+
+// --- rounds ----------------------------------------------------------------------------------------------------------
 
 const bash = (command: string): Call => ({ name: "bash", input: { command } });
+const write = (path: string, content: string): Call => ({ name: "write_file", input: { path, content } });
 const read = (path: string, offset?: number, limit?: number): Call => ({
   name: "read_file",
   input: { path, offset, limit },
 });
-const write = (path: string, content: string): Call => ({ name: "write_file", input: { path, content } });
-const todo = (texts: string[], done: number): Call => ({
-  name: "todo",
-  input: {
-    items: texts.map((text, i) => {
-      return { text, status: i < done ? "completed" : i === done ? "in_progress" : "pending" };
-    }),
-  },
-});
+/** The same part of several files. */
+const parts = (paths: string[], offset: number, limit: number) => paths.map((path) => read(path, offset, limit));
+/** A file from its first line on, `limit` lines a round. */
+const inParts = (path: string, limit: number, rounds: number) =>
+  Array.from({ length: rounds }, (_, i) => [read(path, 1 + i * limit, limit)]);
+const around = (folders: string) => [
+  bash("ls -p"),
+  bash(`mkdir -p before && cp -r ${folders} before/ && wc -lc ${folders.replace(/\w+/g, "$&/*.ts")}`),
+];
+const differences = (folders: string) => [bash(`for f in ${folders}; do diff -r before/$f $f; done | head -c 30000`)];
 
-/** What is to be changed in a file: each place that fits, as far as it has been read. */
-type Change = { path: string; pattern: RegExp; by: (text: string) => string };
-type Manner = {
-  /** Every how many edits the place is read again first; 0 for never. */
-  reread: number;
-  /** Every how many edits the text comes from memory, with wrong indentation, so that it has to be read again. */
-  slip?: number;
-  /** At most so many edits of each file. */
-  each?: number;
+/** What is looked at between edits. */
+const checks = [
+  (path: string) => bash(`diff before/${path} ${path} | head -80`),
+  (path: string) => read(path, 1, 45),
+  () => bash('grep -nE "^(describe|test)\\(" tests/*.ts | head -c 12000'),
+  (path: string) => bash(`grep -nE '^(export )?(async )?function' ${path}`),
+];
+
+type Change = (line: string) => string;
+const rename = (from: string, to: string): Change => {
+  return (line) => line.replace(new RegExp(`\\b${from}\\b`, "g"), to);
 };
+/** A comment behind the brace that opens a function. */
+const explain: Change = (line) =>
+  line.replace(/^((?:export )?(?:async )?function\*? (\w+).*\{)$/, (_, head, name) => {
+    return `${head} // in short: ${name.replace(/[A-Z]+/g, (capital: string) => ` ${capital.toLowerCase()}`)}`;
+  });
+const describe: Change = (line) => line.replace(/^((?:export )?const [a-z]\w* = .*=>.*)$/, "/** In one step. */\n$1");
 
-/** The lines around a match, as many as make them unique. */
-function placeOf(text: string, { pattern, by }: Change): string | undefined {
+type Manner = { each: number; reread?: number; slip?: number };
+
+/** The lines from the first that is to be changed on, as many as make them unique. */
+function placeOf(text: string, change: Change): string | undefined {
   const lines = text.split("\n");
   for (const [i, line] of lines.entries()) {
-    if (!pattern.test(line) || by(line) === line) continue;
+    if (change(line) === line) continue;
     for (let n = 1; n <= 5; n++) {
       const piece = lines.slice(i, i + n).join("\n");
       if (text.split(piece).length === 2) return piece;
@@ -108,586 +104,160 @@ function placeOf(text: string, { pattern, by }: Change): string | undefined {
   }
 }
 
-const lineOf = (text: string, piece: string) => text.slice(0, text.indexOf(piece)).split("\n").length;
-
-/** What is looked at between edits: what changed, how long things are, and what stands elsewhere. */
-const checks = [
-  (path: string) => bash(`diff before/${path} ${path} | head -80`),
-  (path: string) => read(path, 1, 45),
-  () => bash("wc -l agents/*.ts offline/*.ts tests/*.ts"),
-  () => bash('grep -nE "^(describe|test)\\(" tests/*.ts | head -c 12000'),
-  (path: string) => bash(`grep -nE '^(export )?(async )?function' ${path}; grep -c '' ${path}`),
-];
-
-/** Makes the changes one after the other, each in a round of its own, with a look at the files now and then. */
-function* change(seen: Seen, changes: Change[], { reread, slip = 0, each = 4 }: Manner): Steps {
-  let count = 0;
-  for (const part of changes) {
-    const { path, by } = part;
-    for (let n = 0; n < each; n++) {
+/**
+ * Changes `each` places of each file, one a round, as far as they were seen. Every `reread`-th is read again first; every
+ * `slip`-th is tried from memory with wrong indentation, and read again then.
+ */
+const change = (paths: string[], by: Change, { each, reread = 0, slip = 0 }: Manner) =>
+  function* (seen: Seen): Steps {
+    let count = 0;
+    for (const [path, n] of paths.flatMap((path) => Array.from({ length: each }, (_, n) => [path, n] as const))) {
+      if (n === 0 && !seen.has(path)) yield [read(path)];
       const text = seen.get(path) ?? "";
-      const old = placeOf(text, part);
-      if (!old) break;
+      const old = placeOf(text, by);
+      if (!old) continue;
       count++;
-      const back = 40 + 10 * (count % 4);
-      const around = read(path, Math.max(1, lineOf(text, old) - back), back + 6);
-      if (reread && count % reread === 0)
-        yield { note: `Before I change ${path}, its lines once more.`, calls: [around] };
-      const edit = (old_text: string): Call => ({
-        name: "edit_file",
-        input: { path, old_text, new_text: by(old_text) },
-      });
-      if (slip && count % slip === 0) {
-        yield { note: `The next place in ${path}.`, calls: [edit(old.replace(/^/gm, "\t"))] };
-        yield { note: "That is not how it is indented. I look again.", calls: [around] };
-      }
-      const [result = ""] = yield {
-        note: `${path}: ${old.trim().split("\n")[0]?.slice(0, 80)}`,
-        text: count % 5 === 1 ? `Now ${path}, place ${n + 1}.` : undefined,
-        calls: [edit(old)],
+      const line = text.slice(0, text.indexOf(old)).split("\n").length;
+      const near = read(path, Math.max(1, line - 40), 46 + 10 * (count % 4));
+      // What an earlier request has shown is looked at again, most of the time.
+      if (n === 0 && paths.indexOf(path) % 4 !== 3) yield [read(path, Math.max(1, line - 100), 250)];
+      const edit = (old_text: string): Call => {
+        const new_text = old_text.split("\n").map(by).join("\n");
+        return { name: "edit_file", input: { path, old_text, new_text } };
       };
-      // Only a part of the file was read, and there are more places like this one.
-      if (result.includes("occurs")) yield* twice(seen, path, old, by);
-      if (count % 3 === 0)
-        yield { note: "A look beside the edits.", calls: [checks[(count / 3) % checks.length]?.(path) ?? bash("ls")] };
+      if (reread && count % reread === 0) yield [near];
+      if (slip && count % slip === 0) {
+        yield [edit(old.replace(/^/gm, "\t"))];
+        yield [near];
+      }
+      const [result = ""] = yield [edit(old)];
+      if (!result.startsWith("Edited")) yield [read(path)]; // only a part was seen, and there is more like it
+      if (count % 3 === 0) yield [checks[(count / 3) % checks.length]?.(path) ?? bash("ls")];
     }
-  }
-}
-
-function* twice(seen: Seen, path: string, old: string, by: Change["by"]): Steps {
-  yield { note: `It stands in ${path} more than once; I read all of it.`, calls: [read(path)] };
-  const text = seen.get(path) ?? "";
-  const at = text.indexOf(old);
-  const end = text.indexOf("\n", text.indexOf("\n", at + old.length + 1) + 1);
-  const start = text.lastIndexOf("\n", text.lastIndexOf("\n", at - 1) - 1) + 1;
-  const old_text = text.slice(start, end);
-  yield {
-    note: "With the lines around it, it is unique.",
-    calls: [{ name: "edit_file", input: { path, old_text, new_text: by(old_text) } }],
   };
-}
 
-const rename = (path: string, from: string, to: string): Change => ({
-  path,
-  pattern: new RegExp(`\\b${from}\\b`),
-  by: (text) => text.replace(new RegExp(`\\b${from}\\b`, "g"), to),
-});
-/** A sentence from a name: checkHistory becomes "check history". */
-const wordsOf = (name: string) => name.replace(/[A-Z]+/g, (capital) => ` ${capital.toLowerCase()}`).trim();
-/** A comment behind the brace that opens a function, where there is none yet. */
-const explain = (path: string): Change => ({
-  path,
-  pattern: /^(export )?(async )?function\*? \w+.*\{$/,
-  by: (text) =>
-    text.replace(
-      /^((?:export )?(?:async )?function\*? (\w+).*\{)$/m,
-      (_, head, name) => `${head} // in short: ${wordsOf(name)}`,
-    ),
-});
-const describe = (path: string): Change => ({
-  path,
-  pattern: /^(export )?const [a-z]\w* = .*=>/,
-  by: (text) =>
-    text.replace(
-      /^((?:export )?const ([a-z]\w*) = )/m,
-      (_, head, name) => `/** ${wordsOf(name)}, in one step. */\n${head}`,
-    ),
-});
-const replace = (path: string, from: RegExp, to: string): Change => ({
-  path,
-  pattern: from,
-  by: (text) => text.replace(new RegExp(from, "g"), to),
-});
+// --- the sessions ----------------------------------------------------------------------------------------------------
 
-/** Keeps the files as they are, to compare with later, and looks around. */
-function* begin(folders: string): Steps {
-  yield { note: "First what there is.", text: "I look around.", calls: [bash("ls -p"), bash(`ls -p ${folders}`)] };
-  yield {
-    note: "A copy to compare with, and the sizes.",
-    calls: [
-      bash("mkdir before && cp -r agents offline tests README.md before/"),
-      bash(`wc -lc ${folders.replace(/(\w+)/g, "$1/*.ts")}`),
-    ],
-  };
-}
-
-/** Reads a file from its first line to its last, some lines a round. */
-function* readInParts(path: string, lines: number, parts: number): Steps {
-  for (let i = 0; i < parts; i++) {
-    const [result = ""] = yield {
-      note: `${path}, from line ${1 + i * lines} on.`,
-      calls: [read(path, 1 + i * lines, lines)],
-    };
-    if (!/\n\[\d+ more lines; .*\]$/.test(result)) return;
-  }
-}
-
-const differences = (folders: string): Call =>
-  bash(`for f in ${folders}; do diff -r before/$f $f; done | head -c 30000`);
-
-// --- the sessions ---------------------------------------------------------------------------------------------------
-
-const LESSONS = [
-  "agents/s01_agent_loop.ts",
-  "agents/s02_tool_use.ts",
-  "agents/s03_todo_write.ts",
-  "agents/s04_subagent.ts",
-  "agents/s05_skill_loading.ts",
-  "agents/s06_context_compact.ts",
-];
-const SUITES = [
-  "tests/s01_agent_loop.test.ts",
-  "tests/s02_tool_use.test.ts",
-  "tests/s03_todo_write.test.ts",
-  "tests/s04_subagent.test.ts",
-  "tests/s05_skill_loading.test.ts",
-  "tests/s06_context_compact.test.ts",
-];
+const LESSONS = ["s01_agent_loop", "s02_tool_use", "s03_todo_write", "s04_subagent", "s05_skill_loading"]
+  .concat("s06_context_compact")
+  .map((name) => `agents/${name}.ts`);
+const SUITES = LESSONS.map((path) => path.replace("agents/", "tests/").replace(".ts", ".test.ts"));
 const [S01 = "", S02 = "", , , , S06 = ""] = LESSONS;
-const OTHERS = ["tests/crashes.test.ts", "tests/escapes.test.ts", "tests/faults.test.ts", "tests/harness.ts"];
-
-const renameConstants: Session = {
-  name: "rename-constants",
-  requests: [
-    {
-      asks: "Some constants of the shell and file tools have poor names. Look at all lessons and tell me which you would rename.",
-      *work() {
-        yield* begin("agents tests");
-        yield { note: "All constants.", calls: [bash("grep -nE '^(export )?const [A-Z_]+ = ' agents/*.ts")] };
-        yield { note: "The first lesson whole, since the others repeat it.", calls: [read(S01)] };
-        const parts = LESSONS.slice(1).map((path) => read(path, 100, 130));
-        yield { note: "The same part of the others.", text: "Now the other five, side by side.", calls: parts };
-        return "GRACE says too little: it is the time before a command is killed. CAPTURE is a limit of the output, and BASH_LIMIT a time. I would rename these three, and READ_LIMIT with them.";
-      },
-    },
-    {
-      asks: "Call GRACE KILL_DELAY in every lesson.",
-      *work(seen) {
-        const plan = ["s01 to s03", "s04 to s06", "check"];
-        yield { note: "Six files, four places each.", calls: [todo(plan, 0), bash("grep -n GRACE agents/*.ts")] };
-        const changes = LESSONS.map((path) => rename(path, "GRACE", "KILL_DELAY"));
-        yield* change(seen, changes.slice(0, 3), { reread: 0, slip: 7, each: 3 });
-        yield { note: "Half of them are done.", calls: [todo(plan, 1)] };
-        yield* change(seen, changes.slice(3), { reread: 3, each: 3 });
-        yield { note: "What is left?", calls: [bash("grep -nw GRACE agents/*.ts"), todo(plan, 3)] };
-        return "GRACE is KILL_DELAY in all six lessons.";
-      },
-    },
-    {
-      asks: "And CAPTURE should be OUTPUT_LIMIT, BASH_LIMIT should be COMMAND_LIMIT.",
-      *work(seen) {
-        const changes = LESSONS.flatMap((path) => [
-          rename(path, "CAPTURE", "OUTPUT_LIMIT"),
-          rename(path, "BASH_LIMIT", "COMMAND_LIMIT"),
-        ]);
-        yield { note: "Where they stand.", calls: [bash("grep -nwE 'CAPTURE|BASH_LIMIT' agents/*.ts tests/*.ts")] };
-        yield* change(seen, changes, { reread: 3, slip: 11, each: 2 });
-        yield { note: "Nothing may be left.", calls: [bash("grep -cwE 'CAPTURE|BASH_LIMIT' agents/*.ts")] };
-        return "Both are renamed in all lessons; no test names them.";
-      },
-    },
-    {
-      asks: "In the suites the module under test is called lesson here and s01 there. Have a look, and name it agent where it is called lesson.",
-      *work(seen) {
-        yield { note: "Where it is imported.", calls: [bash("grep -nE 'underTest|await import' tests/*.ts")] };
-        yield { note: "One suite whole.", calls: [read(SUITES[2] ?? "")] };
-        yield { note: "And the beginnings of others.", calls: SUITES.slice(3).map((path) => read(path, 1, 110)) };
-        const changes = SUITES.slice(2).map((path) => rename(path, "lesson", "agent"));
-        yield* change(seen, changes, { reread: 3, slip: 8, each: 3 });
-        yield { note: "How many are left?", calls: [bash("grep -cw lesson tests/*.ts")] };
-        return "I renamed the first uses in four suites; the rest of each is the same change, over and over.";
-      },
-    },
-    {
-      asks: "Then READ_LIMIT: call it FILE_LIMIT.",
-      *work(seen) {
-        const places = LESSONS.slice(1).map((path) => read(path, 225, 120));
-        yield { note: "The file tools, which s01 does not have.", calls: places };
-        const changes = LESSONS.slice(1).map((path) => rename(path, "READ_LIMIT", "FILE_LIMIT"));
-        yield* change(seen, changes, { reread: 0, each: 1 });
-        return "READ_LIMIT is FILE_LIMIT from s02 on.";
-      },
-    },
-    {
-      asks: "KILL_DELAY is too harsh after all. Call it STOP_DELAY in s01 and s02, I will do the rest.",
-      *work(seen) {
-        yield* change(
-          seen,
-          LESSONS.slice(0, 2).map((path) => rename(path, "KILL_DELAY", "STOP_DELAY")),
-          { reread: 0, each: 3 },
-        );
-        return "Both have it.";
-      },
-    },
-    {
-      asks: "Show me all that changed, and write it down in CHANGES.md.",
-      *work() {
-        yield { note: "The difference to the copy.", calls: [differences("agents tests")] };
-        const text =
-          "# Changes\n\n- GRACE is KILL_DELAY\n- CAPTURE is OUTPUT_LIMIT\n- BASH_LIMIT is COMMAND_LIMIT\n- READ_LIMIT is FILE_LIMIT\n";
-        yield { note: "Four lines say it.", calls: [write("CHANGES.md", text)] };
-        yield {
-          note: "The tests belong there, too.",
-          calls: [
-            {
-              name: "edit_file",
-              input: {
-                path: "CHANGES.md",
-                old_text: "- READ_LIMIT is FILE_LIMIT\n",
-                new_text: "- READ_LIMIT is FILE_LIMIT\n- suites: lesson is agent\n",
-              },
-            },
-          ],
-        };
-        return "CHANGES.md lists the names, old and new.";
-      },
-    },
-  ],
-};
-
-const LIST_FILES = `/** The files of a folder, in order. @throws if it is none */
-export function runList(path: string): string {
-  return readdirSync(safePath(path)).sort().join("\\n") || "(empty folder)";
-}
-
-`;
-const LIST_TOOL = `addTool("list_files", "List the files of a folder.", z.object({ path: z.string() }), ({ path }) => runList(path));
-
-`;
-const newTool: Session = {
-  name: "a-new-tool",
-  requests: [
-    {
-      asks: "I want a tool list_files in s02 and in all lessons after it. First find out how a tool is added.",
-      *work() {
-        yield* begin("agents skills tests");
-        yield {
-          note: "A skill for the tests is there.",
-          calls: [{ name: "load_skill", input: { name: "write-tests" } }],
-        };
-        yield {
-          note: "Where tools are added.",
-          calls: [bash("grep -nA8 '^addTool(' agents/s02_tool_use.ts"), bash("grep -c addTool agents/*.ts")],
-        };
-        yield { note: "The lesson where they begin.", calls: [read(S02)] };
-        return "A function runs it, and one call of addTool gives it a name, a description, a schema and a handler. It belongs behind edit_file.";
-      },
-    },
-    {
-      asks: "Try it as a script of its own before you touch the lesson.",
-      *work(seen) {
-        const script =
-          'import { readdirSync } from "node:fs";\n\nconst path = process.argv[2] ?? ".";\nconst names = readdirSync(path).sort();\nconsole.log(names.join("\\n"));\n';
-        yield { note: "A few lines.", calls: [write("list.mjs", script)] };
-        yield { note: "Does it run?", calls: [bash("node list.mjs agents"), bash("node list.mjs skills")] };
-        const changes = [
-          replace("list.mjs", /^const names = .*$/, "const names = readdirSync(path, { recursive: true }).sort();"),
-        ];
-        yield* change(seen, changes, { reread: 0, each: 1 });
-        yield {
-          note: "And below.",
-          calls: [bash("node list.mjs skills && node --check list.mjs && node list.mjs . | wc -l")],
-        };
-        return "It works, also for folders within folders, which the tool need not show.";
-      },
-    },
-    {
-      asks: "Good. Write the tool in s02.",
-      *work(seen) {
-        const plan = ["s02", "s03 to s06", "tests", "README"];
-        yield { note: "Four parts.", calls: [todo(plan, 0)] };
-        yield* change(seen, toolIn(S02), { reread: 0, each: 1 });
-        yield { note: "Is the rest as it was?", calls: [bash(`diff before/${S02} ${S02}`), todo(plan, 1)] };
-        return "s02 has it.";
-      },
-    },
-    {
-      asks: "Carry it over to the later lessons, in the same words.",
-      *work(seen) {
-        const later = LESSONS.slice(2);
-        yield { note: "Their heads.", calls: later.map((path) => read(path, 1, 60)) };
-        yield { note: "And where the tools stand.", calls: later.map((path) => read(path, 225, 160)) };
-        yield* change(seen, later.flatMap(toolIn), { reread: 3, slip: 7, each: 1 });
-        yield { note: "Each has it once.", calls: [bash("grep -c list_files agents/*.ts")] };
-        return "s03 to s06 have it, too.";
-      },
-    },
-    {
-      asks: "And its tests.",
-      *work(seen) {
-        yield {
-          note: "How the suite of s02 tests tools, and its harness.",
-          calls: [read(SUITES[1] ?? ""), read("tests/harness.ts")],
-        };
-        const path = "tests/list_files.test.ts";
-        const suite = `import assert from "node:assert/strict";\nimport { test } from "node:test";\n\ntest("a folder is listed in order", () => {\n  assert.ok(true);\n});\n\ntest("an empty folder says so", () => {\n  assert.ok(true);\n});\n\ntest("a file is no folder", () => {\n  assert.ok(true);\n});\n`;
-        yield { note: "Three cases.", calls: [write(path, suite)] };
-        const cases = replace(path, /assert\.ok\(true\)/, 'assert.match(runList("."), /./)');
-        yield* change(seen, [cases], { reread: 0, each: 3 });
-        const names = [
-          rename(SUITES[1] ?? "", "folder", "workspace"),
-          rename("tests/harness.ts", "folder", "workspace"),
-        ];
-        yield* change(seen, names, { reread: 3, slip: 5, each: 4 });
-        return "tests/list_files.test.ts has three cases, and the suites say workspace where they mean it.";
-      },
-    },
-    {
-      asks: "The messages of the tools say folder; say directory, everywhere.",
-      *work(seen) {
-        yield { note: "How often?", calls: [bash("grep -nw folder agents/*.ts | head -c 30000")] };
-        const changes = LESSONS.map((path) => replace(path, /\bfolder\b/, "directory"));
-        yield { note: "s01 I have not read yet.", calls: [read(S01)] };
-        yield* change(seen, changes, { reread: 4, slip: 13, each: 3 });
-        return "The messages say directory.";
-      },
-    },
-    {
-      asks: "Put it into the README, and show me the difference.",
-      *work(seen) {
-        yield { note: "The README.", calls: [read("README.md")] };
-        const changes = [
-          replace("README.md", /a dispatch map, file tools\b/, "a dispatch map, file tools, list_files"),
-          replace("README.md", /\bfolder\b/, "directory"),
-        ];
-        yield* change(seen, changes, { reread: 0, each: 3 });
-        yield { note: "All of it.", calls: [differences("agents tests README.md")] };
-        return "The README names the tool.";
-      },
-    },
-  ],
-};
-
-/** The new tool in a lesson: what it imports, the function, and the entry. */
-const toolIn = (path: string): Change[] => [
-  replace(path, /^ {2}readFileSync,$/, "  readdirSync,\n  readFileSync,"),
-  replace(
-    path,
-    /^\/\*\* Writes a file and the folders it needs/,
-    `${LIST_FILES}/** Writes a file and the folders it needs`,
-  ),
-  replace(
-    path,
-    /^\/\*\* Runs one tool call and returns its output/,
-    `${LIST_TOOL}/** Runs one tool call and returns its output`,
-  ),
+const OFFLINE = ["offline/server.ts", "offline/rules.ts", "offline/model.ts", "offline/run.ts"];
+const [SERVER = ""] = OFFLINE;
+const PARTS = ["loop", "limits", "compact", "transcript", "todo", "files"].map((name) => `parts/${name}.ts`);
+const cut = (path: string) =>
+  bash(`mkdir -p parts && sed -n '/#region ${path.slice(6, -3)}$/,/#endregion$/p' ${S06} > ${path} && wc -lc ${path}`);
+const list = (name: string, paths: string[]) => [
+  write(name, `# Changed\n\n- ${paths.join("\n- ")}\n`),
+  bash(`cat ${name}`),
 ];
 
-const reviewAll: Session = {
-  name: "review-everything",
-  requests: [
-    {
-      asks: "Load the code-review skill and get an overview of the whole repository.",
-      *work() {
-        yield* begin("agents offline skills tests");
-        yield { note: "How a review is done here.", calls: [{ name: "load_skill", input: { name: "code-review" } }] };
-        const files = [...LESSONS, ...SUITES, "offline/server.ts", "offline/model.ts"];
-        yield {
-          note: "The head of everything.",
-          text: "All heads at once.",
-          calls: files.map((path) => read(path, 1, 70)),
-        };
-        const signs = [
+export const SESSIONS: Session[] = [
+  {
+    name: "rename-names",
+    requests: [
+      ["Which names in the lessons are poor?", around("agents tests"), [read(S01)], parts(LESSONS.slice(1), 40, 130)],
+      ["Call options settings, in every lesson.", change(LESSONS, rename("options", "settings"), { each: 3, slip: 7 })],
+      ["Say conversation, not messages.", change(LESSONS, rename("messages", "conversation"), { each: 2, reread: 3 })],
+      ["Now the suites: what are their helpers called?", parts(SUITES, 1, 110), [read("tests/harness.ts")]],
+      ["t should be context there.", change(SUITES.slice(1), rename("t", "context"), { each: 2, reread: 3, slip: 8 })],
+      ["And error should be thrown.", change(SUITES, rename("error", "thrown"), { each: 1, reread: 2 })],
+      ["I prefer params to settings, in s01 and s02.", change([S01, S02], rename("settings", "params"), { each: 3 })],
+      [
+        "Rename block to part in the last two.",
+        change(LESSONS.slice(4), rename("block", "part"), { each: 4, reread: 4 }),
+      ],
+      ["Show me all that changed, and write it down.", differences("agents tests"), list("CHANGES.md", LESSONS)],
+    ],
+  },
+  {
+    name: "explain-the-server",
+    requests: [
+      ["How does the offline server work?", around("offline tests"), ...inParts(SERVER, 190, 4)],
+      ["A few words for each of its functions, please.", change([SERVER], explain, { each: 9, reread: 4, slip: 6 })],
+      ["What do the model and the launcher do?", [read("offline/model.ts")], [read("offline/run.ts")]],
+      ["The same for them.", change(OFFLINE.slice(1), explain, { each: 6, reread: 3 })],
+      ["How is it tested?", ...inParts("tests/offline_server.test.ts", 200, 5), [bash("grep -n 'test(' tests/*.ts")]],
+      ["Its arrow functions in one step.", change([SERVER], describe, { each: 6, reread: 3, slip: 5 })],
+      [
+        "In the tests, journal should be log.",
+        change(["tests/offline_server.test.ts"], rename("journal", "log"), { each: 6 }),
+      ],
+      ["Call limit maximum.", change(OFFLINE, rename("limit", "maximum"), { each: 2, reread: 2 })],
+      ["More words for the server.", change([SERVER], explain, { each: 6, reread: 5 })],
+      ["What is different now?", differences("offline tests"), list("REVIEW.md", OFFLINE)],
+    ],
+  },
+  {
+    name: "review-everything",
+    requests: [
+      [
+        "Get an overview of all sources.",
+        around("agents offline tests"),
+        parts([...LESSONS, ...SUITES, ...OFFLINE], 1, 60),
+      ],
+      [
+        "What smells?",
+        [
           "any",
           "as ",
-          "TODO",
           "catch {",
-          "while (true",
           "process.exit",
-          "eval(",
           "setTimeout",
           "JSON.parse",
-          "!\\.",
           "delete ",
           "throw new Error",
-        ];
-        yield {
-          note: "What often smells.",
-          calls: signs.map((sign) =>
-            bash(`grep -nF -e '${sign}' agents/s06_context_compact.ts offline/*.ts | head -40`),
-          ),
-        };
-        return "Nothing alarming: few casts, no eval. The error messages and the comments deserve a closer look, then the shell and the file tools.";
-      },
-    },
-    {
-      asks: "Then look closer at the shell and at the file tools in every lesson, and at the tests of both.",
-      *work() {
-        const shell = LESSONS.map((path) => read(path, 95, 90));
-        const files = LESSONS.slice(1).map((path) => read(path, 190, 90));
-        yield { note: "Eleven places.", calls: [...shell, ...files] };
-        yield { note: "And the suites that try to break them.", calls: OTHERS.map((path) => read(path, 1, 160)) };
-        return "The code is the same in each lesson, as it should be. The functions lack a word on what they are for, and the suites call different things by one name.";
-      },
-    },
-    {
-      asks: "Mend that: a few words for the functions in the lessons, and name things in the suites.",
-      *work(seen) {
-        const plan = ["functions", "suites", "histories", "report"];
-        yield { note: "In this order.", calls: [todo(plan, 0)] };
-        yield* change(seen, LESSONS.map(explain), { reread: 4, slip: 8, each: 2 });
-        yield { note: "The lessons are done.", calls: [todo(plan, 1), bash("grep -c 'in short' agents/*.ts")] };
-        yield* change(
-          seen,
-          OTHERS.map((path) => rename(path, "folder", "workspace")),
-          { reread: 2, each: 3 },
-        );
-        yield { note: "The suites, too.", calls: [todo(plan, 2)] };
-        return "Both are done for what I have read.";
-      },
-    },
-    {
-      asks: "Review tests/s06_histories.test.ts and mend what you find.",
-      *work(seen) {
-        const path = "tests/s06_histories.test.ts";
-        yield* readInParts(path, 190, 4);
-        yield* change(seen, [describe(path), explain(path), rename(path, "history", "messages")], {
-          reread: 2,
-          slip: 6,
-          each: 6,
-        });
-        return "Its helpers are explained.";
-      },
-    },
-    {
-      asks: "You read the file tools before. Their messages should name the tool first; are there any that do not?",
-      *work(seen) {
-        yield { note: "All messages.", calls: [bash("grep -nA1 'throw new Error' agents/*.ts")] };
-        const changes = LESSONS.slice(1).map((path) =>
-          replace(path, /is outside the workspace/, "lies outside the workspace"),
-        );
-        yield* change(seen, [...changes, ...LESSONS.map((path) => replace(path, /timed out after/, "stopped after"))], {
-          reread: 0,
-          each: 1,
-        });
-        return "One did not fit; it is mended in every lesson.";
-      },
-    },
-    {
-      asks: "Go over all that changed once more, file by file, and write REVIEW.md.",
-      *work() {
-        const files = [...LESSONS, ...OTHERS, "tests/s06_histories.test.ts"];
-        yield { note: "Eleven differences.", calls: files.map((path) => bash(`diff before/${path} ${path}`)) };
-        const lines = files.map((path) => `- ${path}: read, names and comments mended`);
-        yield { note: "The report.", calls: [write("REVIEW.md", `# Review\n\n${lines.join("\n")}\n`)] };
-        yield { note: "Is it all there?", calls: [bash("cat REVIEW.md && wc -l REVIEW.md")] };
-        return "REVIEW.md says what was read and what was mended.";
-      },
-    },
-  ],
-};
-
-const PARTS = ["limits", "counting", "transcript", "requests", "micro-compact", "auto-compact", "when", "resume"];
-const partFile = (name: string) => `parts/${name}.ts`;
-const splitLesson: Session = {
-  name: "split-a-long-lesson",
-  requests: [
-    {
-      asks: "agents/s06_context_compact.ts is long. Read all of it and tell me how you would cut it.",
-      *work() {
-        yield* begin("agents tests");
-        yield { note: "Its regions.", calls: [bash(`grep -nE '#(end)?region' ${S06}`)] };
-        yield* readInParts(S06, 190, 9);
-        return "Its regions are the cut: limits, counting, transcript, requests, the three layers, when, and resume. Each could be a file of its own.";
-      },
-    },
-    {
-      asks: "What does each of them use from the others?",
-      *work() {
-        const names = [
-          "THRESHOLD",
-          "sessionOf",
-          "blocksOf",
-          "chars",
-          "record",
-          "rewrite",
-          "takeNote",
-          "requestIn",
-          "stripThinking",
-          "microCompact",
-          "autoCompact",
-          "pairUp",
-        ];
-        yield { note: "Twelve names.", calls: names.map((name) => bash(`grep -nw ${name} ${S06}`)) };
-        return "counting and requests are used everywhere; resume uses the transcript alone.";
-      },
-    },
-    {
-      asks: "Make the files, in a folder parts/, and leave the lesson as it is.",
-      *work(seen) {
-        const plan = ["the files", "their functions", "the lesson", "the tests"];
-        yield { note: "First the files.", calls: [todo(plan, 0)] };
-        for (const name of PARTS) {
-          const cut = `mkdir -p parts && sed -n '/^\\/\\/ #region ${name}$/,/^\\/\\/ #endregion$/p' ${S06} > ${partFile(name)} && wc -lc ${partFile(name)}`;
-          yield { note: `The region ${name}.`, calls: [bash(cut)] };
-        }
-        yield { note: "What they look like.", calls: PARTS.map((name) => read(partFile(name))) };
-        yield { note: "Now their functions.", calls: [todo(plan, 1)] };
-        yield* change(
-          seen,
-          PARTS.map((name) => replace(partFile(name), /^function /, "export function ")),
-          { reread: 4, slip: 9, each: 4 },
-        );
-        return "parts/ has eight files; what others use is exported.";
-      },
-    },
-    {
-      asks: "In the lesson itself, a few words for each function would do.",
-      *work(seen) {
-        yield* change(seen, [explain(S06), describe(S06)], { reread: 5, slip: 8, each: 10 });
-        yield { note: "How it looks now.", calls: [bash(`diff before/${S06} ${S06}`)] };
-        return "The functions of s06 have a few words each.";
-      },
-    },
-    {
-      asks: "Look at the tests of s06: which of them belong to which part?",
-      *work() {
-        yield { note: "Their names.", calls: [bash("grep -nE '(test|describe)\\(' tests/s06_*.ts")] };
-        yield* readInParts("tests/s06_transcript.ts", 220, 3);
-        yield* readInParts("tests/s06_context_compact.test.ts", 250, 5);
-        return "s06_transcript is about transcript and resume; the suite itself about the layers, in their order.";
-      },
-    },
-    {
-      asks: "Name the helpers in both so that one sees what they do.",
-      *work(seen) {
-        const files = ["tests/s06_transcript.ts", "tests/s06_context_compact.test.ts"];
-        yield* change(
-          seen,
-          files.flatMap((path) => [describe(path), rename(path, "quiet", "silently")]),
-          { reread: 2, slip: 7, each: 7 },
-        );
-        return "They have a comment or a better name.";
-      },
-    },
-    {
-      asks: "Not everything in parts/ must be exported: take it back where only the part itself uses it.",
-      *work(seen) {
-        yield {
-          note: "Who uses what?",
-          calls: PARTS.map((name) => bash(`grep -n 'export function' ${partFile(name)}`)),
-        };
-        const inner = PARTS.map((name) => replace(partFile(name), /^export function /, "function "));
-        yield* change(seen, inner, { reread: 4, each: 1 });
-        return "Each part keeps one function to itself.";
-      },
-    },
-    {
-      asks: "Show me the sizes before and after, and all differences.",
-      *work() {
-        yield {
-          note: "Both.",
-          calls: [bash("wc -lc before/agents/*.ts agents/*.ts parts/*.ts"), differences("agents tests")],
-        };
-        const list = PARTS.map((name) => `- ${name}.ts: the region ${name}`).join("\n");
-        yield {
-          note: "A list of the parts, for whoever comes next.",
-          calls: [write("parts/README.md", `# Parts\n\n${list}\n`)],
-        };
-        return "The lesson grew by its comments; the parts together are as long as their regions.";
-      },
-    },
-  ],
-};
-
-export const SESSIONS: Session[] = [renameConstants, newTool, reviewAll, splitLesson];
+          "let ",
+          "TODO",
+        ].map((sign) => bash(`grep -nF -e '${sign}' agents/s06_context_compact.ts offline/*.ts | head -40`)),
+      ],
+      ["Look closer at the shell and the file tools.", parts(LESSONS, 90, 90), parts(LESSONS.slice(1), 190, 90)],
+      ["Their functions deserve a word.", change(LESSONS, explain, { each: 2, reread: 4, slip: 8 })],
+      ["Name folder workspace in the suites.", change(SUITES, rename("folder", "workspace"), { each: 2, reread: 2 })],
+      ["Review the tests of s06.", ...inParts(SUITES[5] ?? "", 160, 3)],
+      [
+        "Mend what you found.",
+        change([SUITES[5] ?? ""], describe, { each: 3 }),
+        change([SUITES[5] ?? ""], rename("text", "words"), { each: 6, slip: 4 }),
+      ],
+      [
+        "The file tools say path; say file.",
+        change(LESSONS.slice(1), rename("path", "file_path"), { each: 2, reread: 5 }),
+      ],
+      [
+        "Once more, file by file.",
+        LESSONS.map((path) => bash(`diff before/${path} ${path}`)),
+        list("REVIEW.md", LESSONS),
+      ],
+    ],
+  },
+  {
+    name: "split-a-lesson",
+    requests: [
+      [
+        "s06 is long. How would you cut it?",
+        around("agents tests"),
+        [bash(`grep -n region ${S06}`)],
+        ...inParts(S06, 170, 5),
+      ],
+      [
+        "What do the parts use of each other?",
+        ["THRESHOLD", "blocksOf", "chars", "rewrite", "check", "add"].map((name) => bash(`grep -nw ${name} ${S06}`)),
+      ],
+      ["Make the files, in parts/.", ...PARTS.map((path) => [cut(path)]), PARTS.map((path) => read(path))],
+      ["Explain their functions.", change(PARTS, explain, { each: 3, reread: 4, slip: 9 })],
+      ["And those of the lesson.", change([S06], explain, { each: 8, reread: 5, slip: 8 })],
+      ["Which tests belong to which part?", ...inParts(SUITES[5] ?? "", 160, 3), [read("tests/harness.ts")]],
+      ["Say turn, not options, in the parts.", change(PARTS, rename("options", "turn"), { each: 2, reread: 3 })],
+      ["Name the helpers of the harness.", change(["tests/harness.ts"], describe, { each: 6, reread: 3 })],
+      ["In the lesson, text should be words.", change([S06], rename("text", "words"), { each: 6, reread: 4 })],
+      [
+        "Show me the sizes and all differences.",
+        [bash("wc -lc agents/*.ts parts/*.ts")],
+        differences("agents tests"),
+        list("parts/README.md", PARTS),
+      ],
+    ],
+  },
+];

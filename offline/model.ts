@@ -1,10 +1,10 @@
 /**
- * The rehearsal model: plays the "Try it" requests of the lessons with real tool calls, so that the lessons run without a
- * key. It is a pure function of the request, and no language model: what it knows is in the messages, so what a
- * compaction loses it has lost; and it says so when it is asked for anything it has no part for.
+ * The rehearsal model plays the "Try it" requests of the lessons with real tool calls, so that the lessons run without a
+ * key. It is no language model but a pure function: it knows only what is in the messages, so what a compaction loses
+ * is lost. Asked for anything else, it says what it is.
  */
 import type Anthropic from "@anthropic-ai/sdk";
-import type { Model, Reply, ReplyBlock } from "./server.ts";
+import { blocksOf, type Model, type Reply, type ReplyBlock } from "./server.ts";
 
 /** A call that the messages show, or that a summary says was made. */
 type Done = { tool: string; key: string; result: string; failed: boolean };
@@ -12,7 +12,7 @@ type Done = { tool: string; key: string; result: string; failed: boolean };
 /** What the messages tell about the request in hand. */
 type View = {
   request: string;
-  /** The calls since the request, in their order, with those that a summary names before them. */
+  /** The calls since the request, in order, after those that a summary names. */
   done: Done[];
   /** The names that a listing of a folder gave. */
   folders: Map<string, string[]>;
@@ -20,7 +20,7 @@ type View = {
   facts: Map<string, string>;
   /** The same for the whole conversation. */
   known: Map<string, string>;
-  /** The summary that the history begins with, if it was compacted; and whether that was since the request. */
+  /** The summary that the history begins with, and whether it was written since the request. */
   summary: string;
   compacted: boolean;
   /** Results that were replaced by a line. */
@@ -48,7 +48,7 @@ const todo = (note: string, texts: string[], completed: number) =>
     })),
   });
 
-/** Plays steps in their order, each once; stops at one that failed. */
+/** Plays each step once, in order; stops at one that failed. */
 function script(steps: Step[], ending: (view: View) => string): Part["play"] {
   return (view) => {
     const failed = view.done.find((done) => done.failed);
@@ -69,7 +69,7 @@ function readAll(view: View, folder: string, halfway?: Step): Step | string {
   if (listing?.failed) return `I cannot list ${folder}: ${firstLine(listing.result)}.`;
   const names = view.folders.get(folder);
   if (!names) return bash(`First the names in ${folder}.`, `ls -p ${folder}`);
-  const isHalfway = [...view.facts.keys()].length >= names.length / 2;
+  const isHalfway = view.facts.size >= names.length / 2;
   if (halfway && isHalfway && !view.done.some((done) => done.tool === halfway.tool)) return halfway;
   const next = names.find((name) => !view.facts.has(`${folder}/${name}`));
   if (next) return step(lastNote(view), "read_file", { path: `${folder}/${next}` });
@@ -213,7 +213,6 @@ const PARTS: Part[] = [
     play: script(
       [
         step("A subagent can look that up.", "task", {
-          description: "find the test runner",
           prompt: "Find the test runner: read package.json and report the command of the test script.",
         }),
       ],
@@ -226,12 +225,7 @@ const PARTS: Part[] = [
     match: /^have a subagent (read every file in \S+ one by one.*)$/is,
     play: (view, match) =>
       script(
-        [
-          step("Much to read, little to report: work for a subagent.", "task", {
-            description: "read the files",
-            prompt: `R${match[1]?.slice(1)}`,
-          }),
-        ],
+        [step("Much to read, little to report: work for a subagent.", "task", { prompt: `R${match[1]?.slice(1)}` })],
         () => `The subagent's report:\n${resultOf(view, "task")}`,
       )(view, match),
   },
@@ -321,7 +315,7 @@ function keyOf(input: unknown): string {
 
 /** One line that says what a file is about: the line that begins with "Fact:", or the first with words in it. */
 function factOf(text: string): string {
-  const lines = text.split("\n").filter((line) => !/^Output too large|^\[the first and the last \d+ of/.test(line));
+  const lines = text.split("\n").filter((line) => !/^Output too large|^\[\.\.\. cut here/.test(line));
   const fact = lines.find((line) => line.startsWith("Fact:"))?.slice(5) ?? lines.find((line) => /\p{L}/u.test(line));
   return (fact ?? "(nothing)")
     .replace(/^[\s/*#<!-]+/, "")
@@ -329,24 +323,26 @@ function factOf(text: string): string {
     .slice(0, 80);
 }
 
-const textOf = (message: Anthropic.MessageParam): string =>
-  typeof message.content === "string"
-    ? message.content
-    : message.content.map((block) => (block.type === "text" ? block.text : "")).join("\n");
+const textOf = ({ content }: Anthropic.MessageParam): string =>
+  blocksOf(content)
+    .map((block) => (block.type === "text" ? block.text : ""))
+    .join("\n");
 
 /** Reads a request's messages from the first to the last. */
 function look({ messages, system }: Anthropic.MessageCreateParams): View {
-  const anew = () => ({ done: [], folders: new Map(), facts: new Map(), compacted: false, cleared: 0 });
+  const fresh = () => ({ done: [], folders: new Map(), facts: new Map(), compacted: false, cleared: 0 });
   const lasting = { known: new Map(), summary: "", system: typeof system === "string" ? system : "" };
-  let view: View = { ...lasting, ...anew(), request: "" };
+  let view: View = { ...lasting, ...fresh(), request: "" };
   const calls = new Map<string, Anthropic.ToolUseBlockParam>();
   for (const message of messages) {
-    const blocks = typeof message.content === "string" ? [] : message.content;
+    const blocks = blocksOf(message.content);
     const results = blocks.filter((block) => block.type === "tool_result");
     if (message.role === "user" && results.length === 0) {
       const text = textOf(message);
-      view = { ...view, ...anew(), request: text };
       if (COMPRESSED.test(text)) readSummary(view, blocks);
+      else if (view.compacted && view.summary.startsWith(goalOf(text)))
+        view.request = text; // its calls are in the summary
+      else if (!text.startsWith("<reminder>")) view = { ...view, ...fresh(), request: text };
     }
     for (const block of blocks) {
       if (block.type === "tool_use") calls.set(block.id, block);
@@ -367,69 +363,44 @@ function readNotes(view: View, text: string): void {
   for (const [, path, fact] of text.matchAll(/^Noted (\S+): (.*)$/gm)) if (path && fact) learn(view, path, fact);
 }
 
-function readResult(
-  view: View,
-  call: Anthropic.ToolUseBlockParam | undefined,
-  result: Anthropic.ToolResultBlockParam,
-): void {
-  if (!call) return;
+function readResult(view: View, call: Anthropic.ToolUseBlockParam | undefined, result: Anthropic.ToolResultBlockParam) {
   const text = typeof result.content === "string" ? result.content : "";
-  if (text.startsWith("(interrupted;")) return; // whatever it was to tell has to be asked for again
+  if (!call || text.startsWith("(interrupted")) return; // it has to be called again
   const key = keyOf(call.input);
-  view.done.push({ tool: call.name, key, result: text, failed: result.is_error === true });
-  if (/^\[Previous: used /.test(text)) view.cleared++;
-  else if (call.name === "read_file") learn(view, key, result.is_error ? firstLine(text) : factOf(text));
-  else if (key.startsWith("ls -p ") && !result.is_error) {
-    view.folders.set(
-      key.slice(6),
-      text.split("\n").filter((name) => name && !/\/$|^\(/.test(name)),
-    );
+  const failed = result.is_error === true || text.startsWith("not run:");
+  view.done.push({ tool: call.name, key, result: text, failed });
+  if (text.startsWith("[Previous: used ")) view.cleared++;
+  else if (call.name === "read_file") learn(view, key, failed ? firstLine(text) : factOf(text));
+  else if (key.startsWith("ls -p ") && !failed) {
+    const names = text.split("\n").filter((name) => name && !/\/$|^\(/.test(name));
+    view.folders.set(key.slice("ls -p ".length), names);
   }
 }
 
-// --- the summary: written for oneself, so that it can be read back --------------------------------------------------
+// --- the summary, which the model writes so that it can read it back --------------------------------------------------
 
-/** A summary of the view: its facts, what is still to be read, and the other calls that were made. */
+/** The first line of a summary, which shows what request it is about. */
+const goalOf = (request: string) => `Goal: ${firstLine(request).slice(0, 150)}\n`;
+
 function summarize(view: View): string {
-  const folders = [...view.folders].map(([folder, names]) => {
-    const known = names.map((name): [string, string | undefined] => [name, view.facts.get(`${folder}/${name}`)]);
-    const read = known.flatMap(([name, fact]) => (fact === undefined ? [] : [`${name}: ${fact}`]));
-    const unread = known.flatMap(([name, fact]) => (fact === undefined ? [name] : []));
-    return [`Folder ${folder}`, ...read, `Unread: ${unread.join(" ") || "none"}`].join("\n");
-  });
-  const listed = (path: string) =>
-    [...view.folders].some(([folder, names]) => names.some((name) => path === `${folder}/${name}`));
-  const loose = [...view.known].filter(([path]) => !listed(path)).map(([path, fact]) => `Read ${path}: ${fact}`);
+  const folders = [...view.folders].map(([folder, names]) => `Folder ${folder}: ${names.join(" ")}`);
+  const facts = [...view.known].map(([path, fact]) => `Noted ${path}: ${fact}`);
   const calls = view.done.filter((done) => done.tool !== "read_file" && !done.key.startsWith("ls -p "));
   const made = calls.map(
     (done) => `Did ${JSON.stringify([done.tool, done.key, firstLine(done.result).slice(0, 80), done.failed])}`,
   );
-  return [`Goal: ${firstLine(view.request).slice(0, 150)}`, ...folders, ...loose, ...made].join("\n");
+  return goalOf(view.request) + [...folders, ...facts, ...made].join("\n");
 }
 
-function readSummary(view: View, blocks: Anthropic.ContentBlockParam[]): void {
-  const texts = blocks.map((block) => (block.type === "text" ? block.text : ""));
-  view.request = texts.map((text) => /^<request>\n(.*)\n<\/request>/s.exec(text)?.[1]).find((text) => text) ?? "";
+function readSummary(view: View, [first]: Anthropic.ContentBlockParam[]): void {
   view.compacted = true;
-  view.summary = texts[0]?.split("\n").slice(2).join("\n") ?? "";
-  let folder = "";
-  for (const line of view.summary.split("\n")) {
-    const [, word, rest] = /^(Folder|Unread:|Read|Did) (.*)$/.exec(line) ?? [];
-    const [, name, fact] = /^(\S+): (.*)$/.exec(word === "Read" ? (rest ?? "") : line) ?? [];
-    if (word === "Folder" && rest) {
-      folder = rest;
-      view.folders.set(folder, []);
-    } else if (word === "Unread:") {
-      if (rest !== "none") view.folders.get(folder)?.push(...(rest ?? "").split(" "));
-      folder = "";
-    } else if (word === "Did") {
-      const [tool, key, result, failed] = JSON.parse(rest ?? "[]");
-      view.done.push({ tool, key, result, failed });
-    } else if (name && fact && word === "Read") learn(view, name, fact);
-    else if (name && fact && folder) {
-      view.folders.get(folder)?.push(name);
-      learn(view, `${folder}/${name}`, fact);
-    }
+  view.summary = first?.type === "text" ? first.text.split("\n").slice(2).join("\n") : "";
+  readNotes(view, view.summary);
+  for (const [, folder = "", names = ""] of view.summary.matchAll(/^Folder (\S+): (.*)$/gm))
+    view.folders.set(folder, names.split(" "));
+  for (const [, call = ""] of view.summary.matchAll(/^Did (.*)$/gm)) {
+    const [tool, key, result, failed] = JSON.parse(call);
+    view.done.push({ tool, key, result, failed });
   }
 }
 
@@ -437,28 +408,25 @@ function readSummary(view: View, blocks: Anthropic.ContentBlockParam[]): void {
 
 /** Plays the part that fits the newest request; writes a summary when it is asked for one. */
 export const rehearse: Model = (request) => {
-  const last = request.messages.at(-1);
-  if (typeof last?.content === "string" && /summary of this conversation/i.test(last.content)) {
-    return {
-      content: [{ type: "text", text: summarize(look({ ...request, messages: request.messages.slice(0, -1) })) }],
-    };
-  }
+  const question = request.messages.at(-1);
+  const asked = question ? textOf(question) : "";
+  if (/summary of this conversation/i.test(asked))
+    return say(summarize(look({ ...request, messages: request.messages.slice(0, -1) })));
   const view = look(request);
   for (const part of PARTS) {
     const match = part.match.exec(view.request);
     if (match) return toReply(part.play(view, match), request);
   }
-  return { content: [{ type: "text", text: CONFESSION }] };
+  return say(CONFESSION);
 };
+
+const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
 
 /** Notes between calls are thinking, as with the real models, and text where thinking would come back empty. */
 function toReply(next: Step | string, { thinking, tools }: Anthropic.MessageCreateParams): Reply {
-  if (typeof next === "string") return { content: [{ type: "text", text: next }] };
-  if (!tools?.some((tool) => "name" in tool && tool.name === next.tool)) {
-    return {
-      content: [{ type: "text", text: `This part needs the tool ${next.tool}, which this lesson does not have yet.` }],
-    };
-  }
+  if (typeof next === "string") return say(next);
+  if (!tools?.some((tool) => "name" in tool && tool.name === next.tool))
+    return say(`This part needs the tool ${next.tool}, which this lesson does not have yet.`);
   const summarized = thinking?.type === "adaptive" && thinking.display === "summarized";
   const note: ReplyBlock = summarized ? { type: "thinking", thinking: next.note } : { type: "text", text: next.note };
   return { content: [note, { type: "tool_use", name: next.tool, input: next.input }] };

@@ -76,14 +76,15 @@ async function offline(name: string, args: string[]): Promise<number> {
   return (await runOffline(name, args, { folder })).code;
 }
 
-/** s06 in this folder, on the key of the environment or of .env; without one offline. */
+/** s06 in this folder, with the key or profile of the environment or of .env; without one offline. */
 async function start(args: string[]): Promise<number> {
   if (existsSync(join(ROOT, ".env"))) process.loadEnvFile(join(ROOT, ".env"));
-  if (!process.env.ANTHROPIC_API_KEY && !process.env.ANTHROPIC_AUTH_TOKEN) {
+  const credentials = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"];
+  if (!credentials.some((name) => process.env[name])) {
     console.log("[no ANTHROPIC_API_KEY: this is a rehearsal; README.md says how to use a key]");
     return offline("s06", args);
   }
-  console.log(`[your key, ${process.env.MODEL_ID || "the default model"}, in ${ROOT}]`);
+  console.log(`[your credential, ${process.env.MODEL_ID || "the default model"}, in ${ROOT}]`);
   return runLesson("s06", args, { folder: ROOT });
 }
 

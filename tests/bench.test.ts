@@ -1,151 +1,143 @@
-/** The bench on small sessions: what it bills, what it counts as grounded, and what it says when it cannot go on. */
+/** The bench on small sessions: what it reads, what it bills, what it counts as grounded, and what it says. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, describe, test } from "node:test";
+import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import type Anthropic from "@anthropic-ai/sdk";
-import { transformSync } from "esbuild";
-import { figuresOf, READ_PRICES } from "../bench/figures.ts";
 import type { Call } from "../bench/replay.ts";
-import { charts, tables } from "../bench/report.ts";
-import { RULES, STRATEGIES, SWEEP, sourceOf, THRESHOLDS } from "../bench/strategies.ts";
-import { TSX } from "./harness.ts";
+import { figuresOf } from "../bench/report.ts";
+import { readSession, readSessions } from "../bench/sessions.ts";
+import { STRATEGIES, sourceOf } from "../bench/strategies.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "bench-"));
 after(() => rmSync(folder, { recursive: true }));
-
-function bench(...args: string[]) {
-  const script = fileURLToPath(new URL("../bench/run.ts", import.meta.url));
-  return spawnSync(process.execPath, ["--import", TSX, script, ...args], { encoding: "utf8", cwd: folder });
+function put(name: string, ...lines: object[]): string {
+  writeFileSync(join(folder, name), lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  return join(folder, name);
 }
 
-function session(name: string, messages: Anthropic.MessageParam[]): string {
-  const file = join(folder, name);
-  writeFileSync(file, messages.map((message) => `${JSON.stringify(message)}\n`).join(""));
-  return file;
-}
+const text = (text: string) => ({ type: "text", text });
+const use = (id: string, name: string, input: object = {}) => ({ type: "tool_use", id, name, input });
+const result = (id: string, content = `result of ${id}`) => ({ type: "tool_result", tool_use_id: id, content });
+const user = (content: unknown) => ({ role: "user", content });
+const reply = (...content: object[]) => ({ role: "assistant", content });
+const at = (minute: number, message: object) => ({ time: 60_000 * minute, ...message });
 
-let ids = 0;
-/** A round: one call and what it returned. */
-function round(name: string, input: object, content: string): Anthropic.MessageParam[] {
-  const id = `toolu_${ids++}`;
-  return [
-    { role: "assistant", content: [{ type: "tool_use", id, name, input }] },
-    { role: "user", content: [{ type: "tool_result", tool_use_id: id, content }] },
-  ];
-}
-const say = (text: string): Anthropic.MessageParam => ({ role: "assistant", content: [{ type: "text", text }] });
-const ask = (content: string): Anthropic.MessageParam => ({ role: "user", content });
-
-/** The cells of a strategy's line in the table of that name. */
-function line(output: string, table: string, strategy: string): string[] {
-  const part = output.slice(output.indexOf(`${table}\n|`)).split("\n\n")[0] ?? "";
-  const found = part.split("\n").find((each) => each.startsWith(`| ${strategy} `)) ?? "";
-  return found.split("|").map((cell) => cell.trim());
-}
-
-describe("a strategy", () => {
-  const s06 = readFileSync(new URL("../agents/s06_context_compact.ts", import.meta.url), "utf8");
-  const swept = Object.values(SWEEP).map((make) => make(THRESHOLDS[0] ?? 0));
-  for (const strategy of [...STRATEGIES, ...RULES, ...swept]) {
-    test(`"${strategy.name}" is s06 with its own lines or variables`, () => {
-      const source = sourceOf(s06, strategy);
-      transformSync(source, { loader: "ts" });
-      const isPlain = strategy.name === "two limits";
-      assert.equal(source !== s06 || strategy.env !== undefined, !isPlain);
-    });
-  }
-
-  test("whose line is gone from s06 is an error that names both", () => {
-    const strategy = { name: "mine", patch: [["no such line", ""] satisfies [string, string]] };
-    assert.throws(() => sourceOf(s06, strategy), /strategy "mine": its line occurs 0 times in s06: no such line/);
-  });
-});
-
-describe("the bill", () => {
-  const call: Call = {
-    ...{ isSummary: false, isWide: false, context: 100, read: 60, written: 30, output: 7 },
-    ...{ edits: 0, grounded: 0, again: 0 },
+test("a session of Claude Code becomes turns of rounds, with the lessons' tools and times", () => {
+  /** A line: its parent, name and minute. Replies of one `id` are one. */
+  const line = (parentUuid: string | null, uuid: string, minute: number, message: object, more: object = {}) => {
+    const timestamp = new Date(60_000 * minute).toISOString();
+    const type = "id" in message ? "assistant" : "user";
+    return { type, uuid, parentUuid, timestamp, cwd: "/app", message, ...more };
   };
-  const costs = (...calls: Call[]) => figuresOf([{ session: "a", calls, rejected: [] }]).costs;
-
-  test("is reads at their price, writes at 1.25 and the rest at 1", () => {
-    assert.deepEqual(
-      costs(call).map((cost) => cost.toFixed(4)),
-      READ_PRICES.map((price) => (60 * price + 30 * 1.25 + 10).toFixed(4)),
-    );
-  });
-  test("takes the output of summaries alone, at 5", () => {
-    assert.equal((costs({ ...call, isSummary: true })[0] ?? 0) - (costs(call)[0] ?? 0), 35);
-  });
-  test("takes what has to be read again as written, or where there is no cache as input", () => {
-    assert.equal((costs({ ...call, again: 40 })[0] ?? 0) - (costs(call)[0] ?? 0), 50);
-    const without = { ...call, read: 0, written: 0 };
-    assert.equal((costs({ ...without, again: 40 })[0] ?? 0) - (costs(without)[0] ?? 0), 40);
-  });
+  const said = (id: string, ...content: object[]) => ({ ...reply(...content), id });
+  const file = put(
+    "claude.jsonl",
+    line(null, "a", 1, user("Look.")),
+    line("a", "b", 2, said("m1", use("t1", "Read", { file_path: "/app/src/a.ts", offset: 5 }))),
+    line("b", "c", 2, said("m1", use("t2", "Edit", { file_path: "/x", old_string: "o", new_string: "n" }))),
+    line("c", "d", 3, user([result("t2")])),
+    line("b", "e", 4, user([result("t1", "  5→const a = 1;\n  6→let b;")])),
+    line("e", "f", 5, user("Taken back.")),
+    line(null, "g", 5, said("m2", text("A subagent's.")), { isSidechain: true }),
+    line("e", "h", 5, said("m3", text("Seen."))),
+    line("h", "i", 9, user("And now?")),
+    line("i", "j", 10, said("m4", text("Done."))),
+  );
+  const { turns, isTimed, skipped } = readSession(file);
+  const outline = turns.map(({ request, time, rounds }) => [request, time / 60_000, rounds.length]);
+  assert.deepEqual(outline, [["Look.", 1, 2], ["And now?", 9, 1]]); // biome-ignore format: two turns
+  const [round] = turns[0]?.rounds ?? [];
+  assert.deepEqual(
+    round?.reply.map((block) => block.type === "tool_use" && [block.name, block.input]),
+    [
+      ["read_file", { path: "src/a.ts", offset: 5 }],
+      ["edit_file", { path: "/x", old_text: "o", new_text: "n" }],
+    ],
+  );
+  const results = round?.results.map(({ content }) => content);
+  assert.deepEqual([results, round?.time], [["const a = 1;\nlet b;", "result of t2"], 240_000]);
+  assert.deepEqual([isTimed, skipped], [true, { "line of a subagent": 1, "line of an abandoned branch": 1 }]);
 });
 
-describe("npm run bench", () => {
-  const text = Array.from({ length: 900 }, (_, i) => `const line${i} = ${i};`).join("\n");
-  const others = Array.from({ length: 12 }, (_, i) =>
-    round("read_file", { path: `other${i}.ts` }, text.replaceAll("line", `other${i}_`)),
-  ).flat();
-  const edit = (name: string) => round("edit_file", { path: "a.ts", old_text: name, new_text: "x" }, "Edited a.ts");
-  const file = session("work.jsonl", [
-    ask("Look at a.ts and the others."),
-    ...round("read_file", { path: "a.ts" }, text),
-    ...others,
-    say("I have seen them."),
-    ask("Change line7."),
-    ...edit("const line7 = 7;"),
-    ...edit("never shown"),
-    say("Done."),
-  ]);
-  const { stdout, stderr, status } = bench(file);
-
-  test("replays every round once where nothing is forgotten, and the API takes all requests of all strategies", () => {
-    assert.deepEqual([status, stderr], [0, ""]);
-    assert.deepEqual(line(stdout, "tokens", "nothing").slice(5, 7), ["17", "0"]);
-    for (const { name } of STRATEGIES) assert.equal(line(stdout, "tokens", name).at(6), "0", name);
-  });
-
-  test("counts as grounded the edits of a text that was shown and is still there", () => {
-    assert.match(stdout, /\| work\.jsonl +\| +[\d,]+ \| +2 \| +17 \| +1 \|/);
-    assert.equal(line(stdout, "strategies", "nothing").at(5), "100 %");
-    assert.equal(line(stdout, "strategies", "the original").at(5), "0 %");
-  });
-
-  test("has layer 1 act for a new request under two limits, and never where nothing is forgotten", () => {
-    const costs = (name: string) => line(stdout, "strategies", name).slice(2, 5).map(Number);
-    assert.deepEqual(costs("nothing"), [1, 1, 1]);
-    assert.ok((costs("the original")[1] ?? 0) > 1.5);
-    assert.notDeepEqual(line(stdout, "tokens", "two limits").slice(2), line(stdout, "tokens", "nothing").slice(2));
-  });
-
-  test("takes another size of a token", () => {
-    const finer = bench("--characters-per-token", "2", file);
-    const written = (output: string) => Number(line(output, "tokens", "nothing").at(2)?.replace(/\D/g, ""));
-    const ratio = written(finer.stdout) / written(stdout);
-    assert.ok(ratio > 1.4 && ratio < 1.6, `${ratio}`);
-  });
-
-  test("says what is wrong with a flag or a path", () => {
-    const wrong = bench("--summary", "many", file);
-    assert.deepEqual([wrong.status, wrong.stderr], [1, '--summary must be a number above 0, not "many"\n']);
-    const nowhere = bench(join(folder, "nowhere"));
-    assert.equal(nowhere.status, 1);
-    assert.match(nowhere.stderr, /nowhere/);
-  });
+test("a transcript of s06 goes on across compactions, without what was taken out and what is broken", () => {
+  const file = put(
+    "own.jsonl",
+    ...[user("First."), reply(use("t1", "bash")), user([result("t1"), text("<reminder>")])],
+    { type: "compaction", trigger: "auto", messages: [user("[Conversation compressed.]")] },
+    ...[reply(text("One.")), user("Refused."), { type: "compaction", trigger: "refused", messages: [] }],
+    ...[user("Second."), reply(use("t2", "bash"))],
+  );
+  writeFileSync(file, `${readFileSync(file, "utf8")}{"role":"us`);
+  const { turns, skipped } = readSession(file);
+  const outline = turns.map(({ request, rounds }) => `${request} ${rounds.length}`);
+  assert.deepEqual(outline, ["First. 2", "Second. 1"]);
+  assert.equal(turns[1]?.rounds[0]?.results[0]?.content, "(no result recorded)");
+  const names = ["text of the client", "compaction", "withdrawn request", "missing result", "broken line"];
+  assert.deepEqual(Object.keys(skipped).sort(), names.sort());
 });
 
-test("the tables and charts are made of the results that are kept", () => {
-  const results = JSON.parse(readFileSync(new URL("../bench/results.json", import.meta.url), "utf8"));
-  for (const { name } of STRATEGIES) assert.match(tables.strategies?.(results) ?? "", new RegExp(`^\\| ${name} `, "m"));
-  for (const [name, draw] of Object.entries(charts)) {
-    const kept = readFileSync(new URL(`../docs/${name}`, import.meta.url), "utf8");
-    assert.equal(kept, draw(results), `${name} is not drawn from bench/results.json; npm run bench draws it`);
-  }
+test("a session without times gets pauses like those of real ones, the same each time", () => {
+  const lines = Array.from({ length: 200 }, (_, i) => [user(`${i}`), reply(text("Yes."))]).flat();
+  const { turns, isTimed } = readSession(put("untimed.jsonl", ...lines));
+  const pauses = turns.slice(1).map(({ time }, i) => time - (turns[i]?.rounds[0]?.replied ?? 0));
+  const long = pauses.filter((pause) => pause > 270_000).length / pauses.length;
+  assert.ok(!isTimed && long > 0.15 && long < 0.32, `${long}`);
+  assert.deepEqual(readSession(join(folder, "untimed.jsonl")).turns, turns);
+});
+
+test("a path without a session is an error of one line that names it", () => {
+  mkdirSync(join(folder, "empty"));
+  writeFileSync(join(folder, "notes.txt"), "Not JSON.\n");
+  assert.throws(() => readSessions(join(folder, "missing")), /missing does not exist; name/);
+  assert.throws(() => readSessions(join(folder, "empty")), /empty has no \.jsonl files/);
+  assert.throws(() => readSessions(join(folder, "notes.txt")), /notes\.txt holds no session/);
+});
+
+test("a strategy changes s06 where it says so; what s06 does not have is an error", () => {
+  const s06 = readFileSync(new URL("../agents/s06_context_compact.ts", import.meta.url), "utf8");
+  for (const strategy of STRATEGIES) assert.equal(sourceOf(s06, strategy) === s06, strategy.name === "s06");
+  const mine = { name: "mine", constants: { GONE: "1" } };
+  assert.throws(() => sourceOf(s06, mine), /strategy "mine": s06 has constant GONE 0 times, not once/);
+});
+
+test("the bill: reads at 0.05, writes at 1.25, the rest at 1, summaries' output at 5, and what is read again", () => {
+  const call: Call = { isSummary: false, context: 100, read: 60, written: 30, output: 7, edits: 0, lost: [], again: 0 };
+  const cost = (more: Partial<Call>) => figuresOf([{ calls: [{ ...call, ...more }], rejected: [] }]).costs[1];
+  assert.equal(cost({}), 60 * 0.05 + 30 * 1.25 + 10);
+  assert.equal(cost({ isSummary: true }), 50.5 + 35);
+  assert.equal(cost({ again: 40 }), 50.5 + 50);
+  assert.equal(cost({ read: 0, written: 0, again: 40 }), 140); // without a cache nothing is written to it
+});
+
+test("npm run bench: s06 compacts in a pause, and the edits that lost their text are named", () => {
+  const lines = Array.from({ length: 600 }, (_, i) => `const line${i} = ${i};`).join("\n");
+  const round = (minute: number, id: string, name: string, input: object, content: string) => [
+    at(minute, reply(use(id, name, input))),
+    at(minute, user([result(id, content)])),
+  ];
+  const read = (name: string) =>
+    round(2, `r${name}`, "read_file", { path: `${name}.ts` }, lines.replaceAll("line", name));
+  const edit = (id: string, old_text: string) =>
+    round(30, id, "edit_file", { path: "a.ts", old_text, new_text: "x" }, "Edited a.ts");
+  const file = put(
+    "work.jsonl",
+    ...[at(1, user("Look.")), ...[..."bcdefghia"].flatMap(read)],
+    ...[...round(2, "x", "bash", { command: "cat old" }, lines), at(2, reply(text("Seen.")))],
+    ...[at(30, user("Change.")), ...edit("e1", "const a7 = 7;"), ...edit("e2", "const line7 = 7;")],
+    ...[...edit("e3", "never shown"), at(31, reply(text("Done.")))],
+  );
+  const out = join(folder, "out.json");
+  const script = fileURLToPath(new URL("../bench/run.ts", import.meta.url));
+  const args = ["--import", import.meta.resolve("tsx"), script, "--json", out, "--strategies", "s06", file];
+  const { stdout, stderr, status } = spawnSync(process.execPath, args, { encoding: "utf8", cwd: folder });
+  assert.deepEqual([stderr, status], ["", 0]);
+  const { s06, "never compacting": never } = JSON.parse(readFileSync(out, "utf8")).strategies;
+  const few = (of: typeof s06) => [of.requests, of.summaries, of.cold, of.edits, of.grounded];
+  assert.deepEqual(few(never), [15, 0, 1, 2, 2]); // the request after the pause is cold
+  assert.deepEqual(few(s06), [16, 1, 1, 2, 1]); // what was read from a.ts is restored, what bash printed is not
+  assert.match(stdout, /s06 would have cost 0\.\d\d of never compacting: \$0\.\d\d instead of \$0\.\d\d/);
+  assert.match(stdout, /1 of its 2 edits would have lost the text .*: in work\.jsonl \(a\.ts\)/);
 });

@@ -1,645 +1,193 @@
-// The pages are in step with the code: `docs:sync` writes what is generated, `docs:check` names what is wrong. Both run
-// as programs on a small project with two lessons.
+// The pages are in step with the code: `docs:sync` writes what is generated, `docs:check` names what is wrong.
 
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { after, before, describe, test } from "node:test";
+import { join } from "node:path";
+import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { docs } from "../tools/docs/docs.ts";
 
-const ROOT = fileURLToPath(new URL("../", import.meta.url));
-const scratch = mkdtempSync(join(tmpdir(), "docs-"));
-after(() => rmSync(scratch, { recursive: true }));
+const root = mkdtempSync(join(tmpdir(), "docs-test-"));
+after(() => rmSync(root, { recursive: true }));
+symlinkSync(fileURLToPath(new URL("../node_modules", import.meta.url)), join(root, "node_modules"));
+for (const folder of ["agents", "bench", "docs"]) mkdirSync(join(root, folder));
+const write = (file: string, text: string) => writeFileSync(join(root, file), text);
 
-/** A region that both lessons have. */
-const COUNT = `// #region count
+const lesson = (header: string, step: number, more: string) => `/**
+ * ${header}
+ * Run: npx tsx agents/…
+ */
+// #region config
+const STEP = ${step}; // per call
+export const LIMIT = 2_000;
+// #endregion
+// #region count
 /** One more. */
 export function count(n: number): number {
+  if (n > LIMIT) {
+    throw new Error("too many");
+  }
+
   return n + STEP;
 }
 
-type Twice = (n: number) => number;
+// Two more.
+const twice = (n: number) =>
+  count(count(n));
+const HELP = \`count
 
-/** Two more. */
-const twice: Twice = (n) => count(count(n));
+const more\`;
+const last = 1;
 // #endregion
-`;
+${more}`;
+const HEADER = "s01: count\n *\n * Counting is adding.\n *\n *     n ──▶ n + 1\n *\n * New in s01: config,\n *   count";
+const TOOLS = 'addTool(\n  "down",\n  (n) => n - STEP,\n);\naddTool("up", (n) => n + STEP);';
+write("agents/s01_count.ts", lesson(HEADER, 1, ""));
+write("agents/s02_tools.ts", lesson("s02: tools\n *\n * A tool.", 2, `// #region tools\n${TOOLS}\n// #endregion\n`));
+write("bench/results.json", '{"forms":{"two":{"cost":1234.567}}}');
+write("bench/report.ts", 'export const tables = { costs: ({ forms }) => "cost: " + forms.two.cost };\n');
+for (const page of ["docs/s01_count.md", "docs/s02_tools.md"]) write(page, "");
 
-const FILES = {
-  "agents/s01_count.ts": `/**
- * s01: count
- *
- * Counting is adding one.
- *
- *     n ──▶ n + 1
- *           twice
- *
- * New in s01: config, count, main
- * Run: npx tsx agents/s01_count.ts
- */
-// #region config
-const STEP = 1; // per call
-export const LIMIT = Number(process.env.LIMIT ?? 2_000);
-// #endregion
-
-${COUNT}
-// #region main
-console.error(twice(LIMIT));
-// #endregion
-`,
-  "agents/s02_count_down.ts": `/**
- * s02: count down
- *
- * What goes up can come down.
- *
- * Same as s01: count
- * New in s02: down
- * Changed from s01: config, main
- * Run: npx tsx agents/s02_count_down.ts
- */
-
-// #region config
-const STEP = 2; // per call
-export const LIMIT = Number(process.env.LIMIT ?? 2_000);
-// #endregion
-
-${COUNT}
-// #region down
-const down = (n: number) => n - STEP;
-addTool("down", down);
-function addTool(name: string, run: typeof down) {
-  console.log(name, run(LIMIT));
+/** Syncs a page with one directive, an inline one if it begins with `=`. @returns what is there then */
+async function sync(directive: string): Promise<string> {
+  const inline = directive.startsWith("=");
+  const start = inline ? `It is <!--${directive} -->` : `<!-- sync: ${directive} -->\n`;
+  const end = inline ? "<!--/-->\n" : "<!-- /sync -->\n";
+  write("docs/page.md", start + end);
+  assert.deepEqual(await docs("sync", root), []);
+  assert.deepEqual(await docs("check", root), []);
+  return readFileSync(join(root, "docs/page.md"), "utf8").slice(start.length, -end.length);
 }
-// #endregion
 
-// #region main
-console.error(down(twice(LIMIT)));
-// #endregion
-`,
-  "docs/s01_count.md": `# s01: count
+/** What is wrong with a page. */
+async function check(page: string): Promise<string[]> {
+  write("docs/page.md", `${page}\n`);
+  return (await docs("check", root)).map((failure) => failure.replace("docs/page.md:", ""));
+}
 
-It has <!--= lines s01 -->?<!--/--> lines, <!--= lines s01 count -->?<!--/--> of them in \`count\`; and one.
-
-<!-- sync: header s01 -->
-<!-- /sync -->
-<!-- sync: changes s01 -->
-<!-- /sync -->
-
-## Twice \`count\`
-
-<!-- sync: region s01 count -->
-<!-- /sync -->
-<!-- sync: region s01 config: LIMIT -->
-<!-- /sync -->
-<!-- sync: region s01 main -->
-<!-- /sync -->
-
-## Twice \`count\`
-
-To the [first](#twice-count), the [second](#twice-count-1), [a page](s02_count_down.md#changed), [the code](../agents/), [its
-lines](../agents/s01_count.ts#L13-L15), [one of them](/agents/s01_count.ts#L31), [another site](https://example.invalid/#x).
-
-\`\`\`md
-<!-- sync: nothing -->
-<!--= nothing -->1<!--/-->
-\`\`\`
-It is written \`<!-- sync: KIND -->\` and \`<!--= KIND -->\`.
-`,
-  "docs/s02_count_down.md": `# s02: count down
-
-<!-- sync: run echo counted -->
-<!-- /sync -->
-<!-- sync: changes s02 -->
-<!-- /sync -->
-
-## Changed
-
-<!-- sync: diff s02 -->
-<!-- /sync -->
-<!-- sync: region s02 down: addTool down, addTool -->
-<!-- /sync -->
-<!-- sync: region s02 count: count, twice -->
-<!-- /sync -->
-
-\`\`\`mermaid
-flowchart LR
-  a["n"] -->|"up<br>"| b{n + 1}
-\`\`\`
-\`\`\`mermaid
-sequenceDiagram
-  A->>B: count
-\`\`\`
-\`\`\`mermaid
-stateDiagram-v2
-  [*] --> up: count
-\`\`\`
-`,
-  "README.md": `# Counting
-
-<!-- sync: lessons -->
-<!-- /sync -->
-`,
-  "package.json": "{}\n",
+const fence = (language: string, text: string) => `\`\`\`${language}\n${text}\n\`\`\`\n`;
+/** What is shown of s02. */
+const shown = (text: string, ...lines: [from: number, to: number][]) => {
+  const links = lines.map(([from, to]) => `[${from}–${to}](../agents/s02_tools.ts#L${from}-L${to})`);
+  return `<sub>\`agents/s02_tools.ts\`, lines ${links.join(", ")}</sub>\n\n${fence("ts", text)}`;
 };
-type Files = Record<string, string>;
 
-/** Makes a project: a copy of another one, with these files. */
-function project(files: Files, from?: string): string {
-  const root = mkdtempSync(join(scratch, "project-"));
-  if (from) cpSync(from, root, { recursive: true, verbatimSymlinks: true });
-  else symlinkSync(join(ROOT, "node_modules"), join(root, "node_modules"));
-  for (const [file, text] of Object.entries(files)) {
-    mkdirSync(join(root, dirname(file)), { recursive: true });
-    writeFileSync(join(root, file), text);
-  }
-  return root;
-}
-
-type Ended = { code: number; out: string[]; errors: string[] };
-
-/** Runs the tool on a project. */
-function docs(mode: "sync" | "check", root: string): Promise<Ended> {
-  const tool = [import.meta.resolve("tsx"), join(ROOT, "tools/docs/main.ts"), mode];
-  const env = { ...process.env, ANTHROPIC_API_KEY: "a-key", LIMIT: "7" };
-  const lines = (text: string) => text.split("\n").filter((line) => line !== "");
-  return new Promise((resolve) =>
-    execFile(process.execPath, ["--import", ...tool], { cwd: root, env }, (error, stdout, stderr) =>
-      resolve({ code: Number(error?.code ?? 0), out: lines(stdout), errors: lines(stderr) }),
-    ),
-  );
-}
-
-/** Replaces a text in a file, which has it. */
-function edit(root: string, file: string, old: string, by: string): void {
-  const text = read(root, file);
-  assert.ok(text.includes(old), `${file} has no ${old}`);
-  writeFileSync(
-    join(root, file),
-    text.replace(old, () => by),
-  );
-}
-
-/** The line in which a text begins. */
-function lineOf(root: string, file: string, text: string): number {
-  const [before = "", after] = read(root, file).split(text);
-  assert.ok(after !== undefined, `${file} has no ${text}`);
-  return before.split("\n").length;
-}
-
-const read = (root: string, file: string) => readFileSync(join(root, file), "utf8");
-
-/** What stands between the marks of a block on a page. */
-function block(root: string, file: string, directive: string): string {
-  const [, content = ""] = read(root, file).split(`<!-- sync: ${directive} -->\n`);
-  return content.split("<!-- /sync -->")[0] ?? "";
-}
-
-/** A project that is in step. */
-let synced = "";
-before(async () => {
-  synced = project(FILES);
-  assert.deepEqual(await docs("sync", synced), {
-    code: 0,
-    out: [
-      "README.md: lessons",
-      "docs/s01_count.md: lines s01; lines s01 count; header s01; changes s01; region s01 count; region s01 config: LIMIT; region s01 main",
-      "docs/s02_count_down.md: run echo counted; changes s02; diff s02; region s02 down: addTool down, addTool; region s02 count: count, twice",
-      "3 pages, 13 directives, 0 failures",
-    ],
-    errors: [],
-  });
+test("a declaration is shown with its comment and a link to its lines", async () => {
+  const text = lesson("", 2, "").split(/(?=\/\*\* One)|\n\n(?=\/\/ Two)/)[1] ?? "";
+  assert.equal(await sync("region s02 count: count"), shown(text, [12, 19]));
 });
 
-describe("docs:sync", { concurrency: 2 }, () => {
-  test("writes how long a lesson and a region are", () => {
-    const line =
-      "It has <!--= lines s01 -->31<!--/--> lines, <!--= lines s01 count -->9<!--/--> of them in `count`; and one.";
-    assert.equal(read(synced, "docs/s01_count.md").split("\n")[2], line);
-  });
-
-  test("writes constants of a lesson, exported or not, as they are without settings", async () => {
-    const text = "By <!--= const s01 STEP -->?<!--/--> to <!--= const s01 LIMIT -->?<!--/-->";
-    const root = project({ "README.md": `${text}\n\nBy <!--= const s01 STEPS -->?<!--/-->\n` }, synced);
-    const failure = /^README\.md:3: const s01 STEPS: STEPS of s01 is neither a number nor a text: /;
-    assert.match((await docs("sync", root)).errors.join("\n"), failure);
-    writeFileSync(join(root, "README.md"), text);
-    assert.deepEqual((await docs("sync", root)).errors, []);
-    const expected = "By <!--= const s01 STEP -->1<!--/--> to <!--= const s01 LIMIT -->2,000<!--/-->";
-    assert.equal(read(root, "README.md"), expected);
-  });
-
-  test("writes a lesson's diagram and lists", () => {
-    const lists = "n ──▶ n + 1\n      twice\n\nNew in s01: config, count, main";
-    assert.equal(block(synced, "docs/s01_count.md", "header s01"), `\`\`\`text\n${lists}\n\`\`\`\n`);
-  });
-
-  test("writes a region with a link to its lines", () => {
-    const [, lines = ""] = /#region count\n(.*?)\n\/\/ #endregion/s.exec(FILES["agents/s01_count.ts"]) ?? [];
-    assert.equal(
-      block(synced, "docs/s01_count.md", "region s01 count"),
-      `<sub>[\`agents/s01_count.ts\`, lines 18–26](../agents/s01_count.ts#L18-L26)</sub>\n\n\`\`\`ts\n${lines}\n\`\`\`\n`,
-    );
-  });
-
-  test("writes some declarations of a region, each with the comment above it and without that of the line before", () => {
-    assert.equal(
-      block(synced, "docs/s02_count_down.md", "region s02 count: count, twice"),
-      "<sub>[`agents/s02_count_down.ts`, lines 18–21](../agents/s02_count_down.ts#L18-L21), " +
-        "[25–26](../agents/s02_count_down.ts#L25-L26)</sub>\n\n```ts\n/** One more. */\nexport function count(n: number): number " +
-        "{\n  return n + STEP;\n}\n\n/** Two more. */\nconst twice: Twice = (n) => count(count(n));\n```\n",
-    );
-    assert.equal(
-      block(synced, "docs/s01_count.md", "region s01 config: LIMIT"),
-      "<sub>[`agents/s01_count.ts`, lines 14–14](../agents/s01_count.ts#L14-L14)</sub>\n\n" +
-        "```ts\nexport const LIMIT = Number(process.env.LIMIT ?? 2_000);\n```\n",
-    );
-    assert.match(
-      block(synced, "docs/s02_count_down.md", "region s02 down: addTool down, addTool"),
-      /```ts\naddTool\("down", down\);\nfunction addTool\(.*\n {2}console.*\n\}\n```\n$/,
-    );
-  });
-
-  test("writes what changed since the lesson before as a table", () => {
-    assert.equal(
-      block(synced, "docs/s02_count_down.md", "changes s02"),
-      `| region |  | lines | added | removed |
-| --- | --- | ---: | ---: | ---: |
-| [\`config\`](../agents/s02_count_down.ts#L13-L14) | changed | 2 | +1 | −1 |
-| [\`down\`](../agents/s02_count_down.ts#L30-L34) | new | 5 | +5 |  |
-| [\`main\`](../agents/s02_count_down.ts#L38-L38) | changed | 1 | +1 | −1 |
-| \`count\` | same | 9 |  |  |
-| **all** |  | 17 | +7 | −2 |
-`,
-    );
-    assert.match(block(synced, "docs/s01_count.md", "changes s01"), /^\| region \| lines \|\n.*\n.*config.* 2 \|\n/);
-  });
-
-  test("writes what changed since the lesson before as a diff", () => {
-    assert.equal(
-      block(synced, "docs/s02_count_down.md", "diff s02"),
-      `<details>
-<summary>s01 → s02: config, main</summary>
-
-\`\`\`diff
-@@ -13,2 +13,2 @@ config
--const STEP = 1; // per call
-+const STEP = 2; // per call
- export const LIMIT = Number(process.env.LIMIT ?? 2_000);
-@@ -30,1 +38,1 @@ main
--console.error(twice(LIMIT));
-+console.error(down(twice(LIMIT)));
-\`\`\`
-
-</details>
-`,
-    );
-  });
-
-  test("writes the table of lessons", () => {
-    assert.equal(
-      block(synced, "README.md", "lessons"),
-      `| lesson | the idea | lines | added |
-| --- | --- | ---: | ---: |
-| [s01: count](docs/s01_count.md) | Counting is adding one | [31](agents/s01_count.ts) | +12 |
-| [s02: count down](docs/s02_count_down.md) | What goes up can come down | [39](agents/s02_count_down.ts) | +7 |
-`,
-    );
-  });
-
-  test("changes nothing the second time, and leaves nothing for the check", async () => {
-    assert.deepEqual(await docs("sync", synced), { code: 0, out: ["3 pages, 13 directives, 0 failures"], errors: [] });
-    assert.deepEqual(await docs("check", synced), { code: 0, out: ["3 pages, 13 directives, 0 failures"], errors: [] });
-  });
-
-  test("mends what a changed line of code has made stale", async () => {
-    const root = project({}, synced);
-    for (const file of ["agents/s01_count.ts", "agents/s02_count_down.ts"]) edit(root, file, "One more.", "One up.");
-    const before = await docs("check", root);
-    assert.equal(before.code, 1);
-    const difference = 'the page has "/** One more. */", it should be "/** One up. */"';
-    assert.deepEqual(before.errors, [
-      `docs/s01_count.md:${lineOf(root, "docs/s01_count.md", "/** One more. */")}: stale: region s01 count: ${difference}`,
-      `docs/s02_count_down.md:${lineOf(root, "docs/s02_count_down.md", "/** One more. */")}: stale: region s02 count: count, twice: ${difference}`,
-      "npm run docs:sync mends what is stale",
-    ]);
-    assert.deepEqual((await docs("sync", root)).out.slice(0, 2), [
-      "docs/s01_count.md: region s01 count",
-      "docs/s02_count_down.md: region s02 count: count, twice",
-    ]);
-    assert.equal((await docs("check", root)).code, 0);
-  });
-
-  test("does not write a page with something wrong on it, but the others", async () => {
-    const root = project({}, synced);
-    edit(root, "docs/s01_count.md", "region s01 main", "regions s01 main");
-    edit(root, "docs/s01_count.md", "It has <!--= lines s01 -->31", "It has <!--= lines s01 -->99");
-    edit(root, "README.md", "| Counting", "| No counting");
-    const page = read(root, "docs/s01_count.md");
-    const { code, out, errors } = await docs("sync", root);
-    assert.equal(code, 1);
-    assert.match(
-      errors.join("\n"),
-      /^docs\/s01_count\.md:\d+: regions s01 main: there is no directive regions; there are .*$/,
-    );
-    assert.deepEqual(out.slice(0, 2), ["README.md: lessons", "docs/s01_count.md: not written"]);
-    assert.equal(read(root, "docs/s01_count.md"), page);
-    assert.equal(read(root, "README.md"), read(synced, "README.md"));
-  });
-
-  test("writes no page while a region of a lesson is not closed", async () => {
-    const root = project({}, synced);
-    edit(root, "agents/s01_count.ts", "}\n\ntype", "}\n// #region more\ntype");
-    edit(root, "README.md", "| Counting", "| No counting");
-    const { code, errors } = await docs("sync", root);
-    assert.equal(code, 1);
-    assert.deepEqual(errors, ["agents/s01_count.ts:17: region count is not closed before region more opens"]);
-    assert.match(read(root, "README.md"), /No counting/);
-  });
+test("declarations that follow one another are one piece; the others have a blank line between", async () => {
+  assert.equal(await sync("region s02 tools: addTool down, addTool up"), shown(TOOLS, [30, 34]));
+  const text = "const last = 1;\n\n// Two more.\nconst twice = (n: number) =>\n  count(count(n));";
+  assert.equal(await sync("region s02 count: last, twice"), shown(text, [27, 27], [21, 23]));
 });
 
-describe("a recorded command", { concurrency: 2 }, () => {
-  /** What `run` writes for each of some commands, without the fence. */
-  async function record(...all: string[]): Promise<string[][]> {
-    const text = all.map((args) => `<!-- sync: run ${args} -->\n<!-- /sync -->\n`).join("");
-    const root = project({ "README.md": text }, synced);
-    const { code, errors } = await docs("sync", root);
-    assert.deepEqual([code, errors], [0, []]);
-    return all.map((args) => block(root, "README.md", `run ${args}`).split("\n").slice(1, -2));
-  }
-
-  test("is shown with stdout and stderr in their order and how it ended", async () => {
-    const command = "echo one; ls nothing; node -p 2; exit 3";
-    const error = "ls: cannot access 'nothing': No such file or directory";
-    assert.deepEqual(await record(command), [[`$ ${command}`, "one", error, "2", "(exit code 3)"]]);
-  });
-
-  test("has a copy of the project to itself, no key, and no settings of whoever records", async () => {
-    const command = "ls; echo new > new.txt; rm -r docs; env | grep -E '^(ANTHROPIC.*KEY|LIMIT)=' || echo no key";
-    const [first, second] = await record(command, `sleep 1; ${command}`);
-    const there = ["README.md", "agents", "docs", "node_modules", "package.json"];
-    assert.deepEqual(first, [`$ ${command}`, ...there, "no key"]);
-    assert.deepEqual(second, [`$ sleep 1; ${command}`, ...there, "no key"]);
-  });
-
-  test("runs once, however often it is shown", async () => {
-    const [first, second] = await record("head 9: date +%s%N", "tail 9: date +%s%N");
-    assert.match(first?.[1] ?? "", /^\d{19}$/);
-    assert.deepEqual(first, second);
-  });
-
-  test("looks the same in every run, whatever the paths, ids, times and versions are", async () => {
-    const script = `
-      const { randomBytes, randomUUID } = require("node:crypto");
-      const port = 1024 + Math.floor(Math.random() * 9000);
-      console.log(process.cwd(), process.version, randomUUID(), "127.0.0.1:" + port);
-      console.log("toolu_" + randomBytes(12).toString("hex"), "req_" + randomBytes(12).toString("hex"));
-      console.log("transcript_" + Date.now() + "_" + process.pid, "duration_ms " + Math.random());
-      console.log("it works (" + Math.random() + "ms)", process.cwd().length, "\\x1b[2mdim\\x1b[0m  ");
-    `;
-    const command = `mv README.md agents/volatile.cjs; node agents/volatile.cjs`;
-    const root = project(
-      { "docs/run.md": `<!-- sync: run ${command} -->\n<!-- /sync -->\n`, "README.md": script },
-      synced,
-    );
-    assert.deepEqual((await docs("sync", root)).errors, []);
-    assert.deepEqual(block(root, "docs/run.md", `run ${command}`).split("\n").slice(2, -2), [
-      "~/six-layers v20.12.0 00000000-0000-4000-8000-000000000000 127.0.0.1:8080",
-      "toolu_01 req_01",
-      "transcript_1763000000000_4711 duration_ms 1",
-      "it works (1ms) 78 dim",
-    ]);
-  });
-
-  test("has its long lines cut, and is in a fence that its output cannot close", async () => {
-    const [lines, fence] = await record("printf '%0200d\\n%0160d' 0 0", "printf '````\\nx'");
-    assert.deepEqual(lines?.slice(1), [`${"0".repeat(159)}…`, "0".repeat(160)]);
-    assert.deepEqual(fence, ["$ printf '````\\nx'", "````", "x"]);
-  });
-
-  test("can be shown in part", async () => {
-    const parts = ["head 2 tail 1", "head 1", "tail 1", "lines 4-5", "head 8 tail 1"];
-    const shown = await record(...parts.map((part) => `${part}: seq 9`));
-    assert.deepEqual(
-      shown.map((lines) => lines.join(" ")),
-      ["1 2 […] 9", "1 […]", "[…] 9", "[…] 4 5 […]", "1 2 3 4 5 6 7 8 9"].map((lines) => `$ seq 9 ${lines}`),
-    );
-  });
+test("a template literal is shown to its end, whatever it holds", async () => {
+  assert.equal(await sync("region s02 count: HELP"), shown("const HELP = `count\n\nconst more`;", [24, 26]));
 });
 
-describe("figures of the bench", () => {
-  const page = `<!-- sync: bench costs -->
-<!-- /sync -->
+test("lines that hold a text are shown, moved to the left", async () => {
+  const text = 'if (n > LIMIT) {\n  throw new Error("too many");\n}\n\nreturn n + STEP;';
+  assert.equal(await sync('region s02 count: "if (n" to "}", "return"'), shown(text, [14, 16], [18, 18]));
+});
 
-It is <!--= bench forms.two.cost 2 -->?<!--/-->, <!--= bench forms.two.grounded percent -->?<!--/-->, <!--= bench sessions -->?<!--/-->.
+test("a lesson's diagram and lists are shown as they are", async () => {
+  assert.equal(await sync("header s01"), fence("text", "n ──▶ n + 1\n\nNew in s01: config,\n  count"));
+});
+
+test("what changed since the lesson before is shown as a table and as a diff", async () => {
+  const table = `| region |  | lines | diff |
+| --- | --- | ---: | --- |
+| [\`config\`](../agents/s02_tools.ts#L8-L9) | changed | 2 | +1 −1 |
+| [\`tools\`](../agents/s02_tools.ts#L30-L34) | new | 5 | +5 −0 |
+| \`count\` | same |  |  |
 `;
-  const results = JSON.stringify({ sessions: 1200, forms: { two: { cost: 0.6151, grounded: 0.974 } } });
-  const report = `export const tables = { costs: ({ forms }) => "| two |\\n| --- |\\n| " + forms.two.cost + " |" };\n`;
-
-  test("come from its results and its tables", async () => {
-    const files = { "README.md": page, "bench/results.json": results, "bench/report.ts": report };
-    const root = project(files, synced);
-    assert.deepEqual((await docs("sync", root)).errors, []);
-    assert.equal(block(root, "README.md", "bench costs"), "| two |\n| --- |\n| 0.6151 |\n");
-    assert.match(read(root, "README.md"), /2 -->0\.62<.* percent -->97 %<.* sessions -->1,200</);
-  });
-
-  test("are missed when they are not there", async () => {
-    const root = project({ "README.md": page, "bench/report.ts": report }, synced);
-    const { errors } = await docs("sync", root);
-    assert.equal(errors[0], "README.md:1: bench costs: bench/results.json is missing: the bench writes it");
-    writeFileSync(join(root, "bench/results.json"), "{}");
-    assert.match((await docs("sync", root)).errors[1] ?? "", /^README.md:4: .* has no number at forms\.two\.cost$/);
-  });
+  assert.equal(await sync("changes s02"), table);
+  const lines = "-const STEP = 1; // per call\n+const STEP = 2; // per call\n export const LIMIT = 2_000;";
+  const diff = fence("diff", `@@ config, line 8 @@\n${lines}`);
+  assert.equal(await sync("diff s02"), `<details>\n<summary>s01 → s02: config</summary>\n\n${diff}\n</details>\n`);
 });
 
-describe("docs:check", () => {
-  /** What is wrong: a page that has nothing else wrong, the line, and how the failure begins. */
-  const FAULTS: Record<string, [page: string, line: number, failure: string]> = {
-    "a figure that is stale": [
-      "\nIt has <!--= lines s01 -->30<!--/--> lines.",
-      2,
-      'stale: lines s01: the page has "30", it should be "31"',
-    ],
-    "a stale line of a block": [
-      "<!-- sync: run echo 1; echo 2 -->\n```console\n$ echo 1; echo 2\n1\n3\n```\n<!-- /sync -->",
-      5,
-      'stale: run echo 1; echo 2: the page has "3", it should be "2"',
-    ],
-    "a line that is missing in a block": [
-      "<!-- sync: run echo 1 -->\n```console\n$ echo 1\n```\n<!-- /sync -->",
-      4,
-      'stale: run echo 1: the page has "```", it should be "1"',
-    ],
-    "a line too many in a block": [
-      "<!-- sync: run echo 1 -->\n```console\n$ echo 1\n1\n```\n\n<!-- /sync -->",
-      7,
-      'stale: run echo 1: the page has "", it should be "nothing"',
-    ],
-    "a directive that does not exist": [
-      "<!-- sync: heading s01 -->\n<!-- /sync -->",
-      1,
-      "heading s01: there is no directive heading; there are region, header, ",
-    ],
-    "an inline value that does not exist": [
-      "It has <!--= line s01 -->31<!--/--> lines.",
-      1,
-      "line s01: there is no inline value line; there are lines, ",
-    ],
-    "a block that the next one opens in": [
-      "<!-- sync: header s01 -->\n<!-- sync: run echo -->\n```console\n$ echo\n```\n<!-- /sync -->",
-      1,
-      "header s01 is not closed with <!-- /sync -->",
-    ],
-    "a block that is never closed": ["\n<!-- sync: lessons -->", 2, "lessons is not closed with <!-- /sync -->"],
-    "an end without a beginning": ["\n<!-- /sync -->", 2, "<!-- /sync --> closes nothing"],
-    "a directive that has no line of its own": [
-      "See <!-- sync: lessons -->",
-      1,
-      "See <!-- sync: lessons --> is no directive: ",
-    ],
-    "an inline value that is not closed": [
-      "It has <!--= lines s01 -->31 lines.",
-      1,
-      "<!--= lines s01 -->31 lines. is no inline value: ",
-    ],
-    "an inline value that begins a line": [
-      "<!--= lines s01 -->31<!--/--> lines.",
-      1,
-      "a line that begins with an inline value is HTML for GitHub",
-    ],
-    "a lesson that does not exist": [
-      "It has <!--= lines s07 -->31<!--/--> lines.",
-      1,
-      "lines s07: there is no lesson s07; there are s01, s02",
-    ],
-    "a region that does not exist": [
-      "<!-- sync: region s01 counting -->\n<!-- /sync -->",
-      1,
-      "region s01 counting: there is no region of s01 called counting; there are config, count, main",
-    ],
-    "a declaration that does not exist": [
-      "<!-- sync: region s01 config: LIMITS -->\n<!-- /sync -->",
-      1,
-      "region s01 config: LIMITS: region config does not declare LIMITS; it declares STEP, LIMIT",
-    ],
-    "lines that an output does not have": [
-      "<!-- sync: run lines 2-3: echo -->\n<!-- /sync -->",
-      1,
-      "run lines 2-3: echo: the output has only 1 lines",
-    ],
-    "a link to a file that does not exist": ["\n[x](../agent/)", 2, "dead link ../agent/: there is no agent/"],
-    "an image that does not exist": ["![x](x.png)", 1, "dead link x.png: there is no docs/x.png"],
-    "a link out of the project": ["[x](../../)", 1, "dead link ../../: there is no ../"],
-    "an HTML link to a file that does not exist": ['<a href="x.md">x</a>', 1, "dead link x.md: there is no docs/x.md"],
-    "a reference to a file that does not exist": ["[x]\n\n[x]: x.md", 3, "dead link x.md: there is no docs/x.md"],
-    "a link that is no address": ["[x](%zz)", 1, "dead link %zz: URI malformed"],
-    "an anchor on the same page that no heading has": [
-      "# One\n[x](#one-1)",
-      2,
-      "dead link #one-1: docs/fault.md has no such heading; it has one",
-    ],
-    "an anchor on another page that no heading has": [
-      "[x](s01_count.md#twice)",
-      1,
-      "dead link s01_count.md#twice: docs/s01_count.md has no such heading; it has s01-count, twice-count, twice-count-1",
-    ],
-    "a line that a file does not have": [
-      "[x](/agents/s01_count.ts#L32)",
-      1,
-      "dead link /agents/s01_count.ts#L32: agents/s01_count.ts has 31 lines; an anchor is #L10 or #L10-L20",
-    ],
-    "lines in the wrong order": [
-      "[x](../agents/s01_count.ts#L15-L13)",
-      1,
-      "dead link ../agents/s01_count.ts#L15-L13: agents/s01_count.ts has 31 lines; ",
-    ],
-    "a line of code that is too long": [
-      `\`\`\`ts\n${"–".repeat(120)}\n${"–".repeat(121)}\n\`\`\``,
-      3,
-      "code of 121 characters, more than 120",
-    ],
-    "a line of output that is too long": [
-      `\`\`\`console\n${"–".repeat(160)}\n${"–".repeat(161)}\n\`\`\``,
-      3,
-      "code of 161 characters, more than 160",
-    ],
-    "a broken flowchart": ["\n```mermaid\nflowchart LR\n  a[x --> b\n```", 2, "mermaid: Parse error on line "],
-    "a broken sequence diagram": [
-      "```mermaid\nsequenceDiagram\n  A->>>>B count\n```",
-      1,
-      "mermaid: Parse error on line 2",
-    ],
-    "a broken state diagram": ["```mermaid\nstateDiagram-v2\n  [*] -->-> up\n```", 1, "mermaid: Parse error on line 2"],
-    "a diagram of no known kind": ["```mermaid\nflow LR\n  a --> b\n```", 1, "mermaid: No diagram type detected"],
-  };
-  const pageOf = (i: number) => `docs/fault-${String(i).padStart(2, "0")}.md`;
+test("the table of lessons has their ideas and how long they are", async () => {
+  const table = `| lesson | the idea | lines | added |
+| --- | --- | ---: | ---: |
+| [s01: count](s01_count.md) | Counting is adding | [33](../agents/s01_count.ts) | +18 |
+| [s02: tools](s02_tools.md) | A tool | [35](../agents/s02_tools.ts) | +6 |
+`;
+  assert.equal(await sync("lessons"), table);
+});
 
-  let all: Ended;
-  before(async () => {
-    const pages = Object.values(FAULTS).map(([text], i): [string, string] => [pageOf(i), `${text}\n`]);
-    all = await docs("check", project(Object.fromEntries(pages), synced));
-  });
+test("a command runs in a copy of the project; both streams are shown in order, and how it ended", async () => {
+  const command = "echo '```'; rm -r agents; ls a/ >&2; echo ~ toolu_0123456789; exit 3";
+  const output = "```\nls: cannot access 'a/': No such file or directory\n~ toolu_01\n(exit code 3)";
+  assert.equal(await sync(`run ${command}`), `\`${fence("console", `$ ${command}\n${output}`).trimEnd()}\`\n`);
+});
 
-  for (const [i, [what, [, line, failure]]] of Object.entries(FAULTS).entries()) {
-    test(`names ${what}`, () => {
-      const errors = all.errors.filter((error) => error.startsWith(pageOf(i)));
-      const expected = `${pageOf(i)}:${line}: ${failure.replace("docs/fault.md", pageOf(i))}`;
-      assert.deepEqual(
-        errors.map((error) => error.slice(0, expected.length)),
-        [expected],
-      );
-    });
-  }
+test("an output can be shown in part", async () => {
+  assert.equal(await sync("run head 1 tail 2: seq 9"), fence("console", "$ seq 9\n1\n[…]\n8\n9"));
+});
 
-  test("names all that is wrong, page by page, and fails", () => {
-    const count = Object.keys(FAULTS).length;
-    assert.equal(all.code, 1);
-    assert.equal(all.errors.pop(), "npm run docs:sync mends what is stale");
-    assert.equal(all.errors.length, count);
-    assert.deepEqual(all.errors, [...all.errors].sort());
-    assert.deepEqual(all.out, [`${3 + count} pages, ${all.out[0]?.split(" ")[2]} directives, ${count} failures`]);
-  });
+test("lengths, constants and results of the bench are shown within a sentence", async () => {
+  assert.equal(await sync("= lines s02"), "35");
+  assert.equal(await sync("= lines s02 config"), "2");
+  assert.equal(await sync("= const s01 STEP+LIMIT"), "2,001"); // STEP is not exported
+  assert.equal(await sync("= bench forms.two.cost 1"), "1,234.6");
+  assert.equal(await sync("bench costs"), "cost: 1234.567\n");
+});
 
-  test("names regions of a lesson that its page does not show, wherever else they are shown", async () => {
-    const root = project({}, synced);
-    edit(root, "docs/s01_count.md", "sync: region s01 main", "sync: region s02 main");
-    edit(root, "docs/s02_count_down.md", "sync: diff s02", "sync: region s02 config");
-    const { errors } = await docs("check", root);
-    assert.deepEqual(errors.slice(0, 2), [
-      "agents/s01_count.ts:29: new region main is not shown on docs/s01_count.md",
-      "agents/s02_count_down.ts:37: changed region main is not shown on docs/s02_count_down.md",
-    ]);
-  });
+test("the first line of a page that is stale is named", async () => {
+  const page = `\n<!-- sync: run echo 1 -->\n${fence("console", "$ echo 1\n2")}<!-- /sync -->`;
+  assert.deepEqual(await check(page), ['5: stale (run docs:sync): it has "2" instead of "1"']);
+});
 
-  test("names a region that was renamed, wherever it is shown, and a lesson that has no page", async () => {
-    const root = project({}, synced);
-    edit(root, "agents/s01_count.ts", "#region count", "#region counting");
-    rmSync(join(root, "docs/s02_count_down.md"));
-    const { errors } = await docs("check", root);
-    const page = "docs/s01_count.md";
-    for (const directive of ["region s01 count", "lines s01 count"]) {
-      const why = "there is no region of s01 called count; there are config, counting, main";
-      const failure = `${page}:${lineOf(root, page, `${directive} -->`)}: ${directive}: ${why}`;
-      assert.ok(errors.includes(failure), errors.join("\n"));
-    }
-    assert.ok(errors.includes(`agents/s01_count.ts:17: new region counting is not shown on ${page}`));
-    assert.ok(errors.includes("agents/s02_count_down.ts:1: its page docs/s02_count_down.md is missing"));
-  });
+test("a directive that cannot be made is named, with what there is instead", async () => {
+  const directives = ["header s03", "heading s01", 'region s01 config: "X"', "region s01 config: X", "region s01 X"];
+  const page = directives.map((directive) => `<!-- sync: ${directive} -->\n<!-- /sync -->`).join("\n");
+  assert.deepEqual(await check(`${page}\nIt is <!--= const s01 X -->1<!--/-->`), [
+    "1: header s03: there is no lesson s03; there are s01, s02",
+    "3: heading s01: there is no kind heading; there are region, header, changes, diff, run, lessons, bench",
+    '5: region s01 config: "X": the region has no line with X',
+    "7: region s01 config: X: there is no declaration X; there are STEP, LIMIT",
+    "9: region s01 X: there is no region X; there are config, count",
+    "11: const s01 X: ReferenceError: X is not defined",
+  ]);
+});
 
-  test("names marks of regions in lessons that do not pair up", async () => {
-    const root = project({}, synced);
-    edit(root, "agents/s01_count.ts", "(LIMIT));\n// #endregion", "(LIMIT));");
-    edit(root, "agents/s02_count_down.ts", "// #region main\n", "");
-    edit(root, "agents/s02_count_down.ts", "#region count", "#region config");
-    const { errors } = await docs("check", root);
-    for (const failure of [
-      "agents/s01_count.ts:29: region main is not closed",
-      "agents/s02_count_down.ts:17: region config is there twice",
-      "agents/s02_count_down.ts:38: #endregion without a #region before it",
-    ]) {
-      assert.ok(errors.includes(failure), errors.join("\n"));
-    }
-  });
+test("marks that do not pair up are named, but not those in code", async () => {
+  const marks = "<!-- sync: lessons -->\nSee <!-- sync: lessons -->\n<!-- /sync -->";
+  const values = "It has <!--= lines s01 -->34 lines.\n<!--= lines s01 -->33<!--/--> lines begin a line.";
+  const found = await check(`${marks}\n${values}\n\`<!-- sync: X -->\`\n${fence("md", "<!--= X -->")}`);
+  const rules = [...Array(3).fill("a block needs"), ...Array(2).fill("a value is")];
+  assert.equal(found.length, 5);
+  for (const [i, failure] of found.entries()) assert.match(failure, new RegExp(`^${i + 1}: .*: ${rules[i]} `));
+});
+
+test("links to files and headings that do not exist are named, but not those in code", async () => {
+  const page = "# `One` [two](page.md)\n# One two\n[x](#one-two) [x](page.md#one-two-1) [x](https://x.invalid/#x)\n";
+  assert.deepEqual(await check(`${page}[\`x\`](../agent/)\n[x](#three) \`[x](x.md)\``), [
+    "4: dead link ../agent/: there is no agent/",
+    "5: dead link #three: docs/page.md has no such heading; it has one-two, one-two-1",
+  ]);
+});
+
+test("code that is too long for the column is named", async () => {
+  const [fits, long] = ["–".repeat(120), "–".repeat(121)];
+  assert.deepEqual(await check(fence("ts", `${fits}\n${long}`) + fence("diff", long)), [
+    "3: code longer than 120 characters",
+  ]);
+});
+
+test("a lesson's page that is too long is named; code, tables and what is generated are no words", async () => {
+  const rest = `| a table |\n\n${fence("ts", "code")}\n<!-- a comment -->\n<!-- sync: header s01 -->\n<!-- /sync -->\n`;
+  const page = `${rest}${"a [word](page.md) –\n".repeat(230)}${"word ".repeat(440)}`;
+  write("docs/page.md", "");
+  write("docs/s01_count.md", page);
+  assert.deepEqual([await docs("sync", root), await docs("check", root)], [[], []]);
+  write("docs/s01_count.md", `${readFileSync(join(root, "docs/s01_count.md"), "utf8")}${"word\n".repeat(10)}`);
+  assert.deepEqual(await docs("check", root), [
+    "docs/s01_count.md: 255 lines, more than 250",
+    "docs/s01_count.md: 910 words of prose, more than 900",
+  ]);
 });

@@ -1,133 +1,149 @@
 /**
  * What every suite runs on: an empty workspace, which is the current folder from now on, and the strict server. Lessons
- * read both when they are imported, so suites import them afterwards: `const s01 = await import("../agents/…")`.
+ * read both when they are imported, so import this first and a lesson with `await import(…)`.
  */
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import { spawn } from "node:child_process";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
-import { after, mock, type TestContext, test as testOf } from "node:test";
-import { fileURLToPath, pathToFileURL } from "node:url";
-import { startServer } from "../offline/server.ts";
+import { dirname, join } from "node:path";
+import { after, type TestContext, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import type Anthropic from "@anthropic-ai/sdk";
+import { transformSync } from "esbuild";
+import type { Messages, TurnOptions } from "../agents/s06_context_compact.ts";
+import { type Failure, type Reply, type ReplyBlock, type Server, scripted, startServer } from "../offline/server.ts";
 
-export const server = await startServer();
-process.env.ANTHROPIC_BASE_URL = server.url;
-process.env.ANTHROPIC_API_KEY = "test-key";
-delete process.env.ANTHROPIC_AUTH_TOKEN;
+const newFolder = () => realpathSync(mkdtempSync(join(tmpdir(), "lesson-")));
+export const folder = newFolder();
+process.chdir(folder);
+export const emptyWorkspace = () => {
+  for (const name of readdirSync(folder)) rmSync(join(folder, name), { recursive: true, force: true });
+};
+
+const servers: Server[] = [];
+/** A strict server of its own that gives these replies, for tests that run side by side. */
+export async function newServer(...replies: Reply[]): Promise<Server> {
+  const server = await startServer({ model: scripted(...replies) });
+  servers.push(server);
+  return server;
+}
 for (const name of Object.keys(process.env)) {
-  if (/^(MODEL_ID|THINKING|CONTEXT_WINDOW|COMPACT_.*)$/.test(name)) delete process.env[name];
+  if (/^(ANTHROPIC_.*|MODEL_ID|THINKING|CONTEXT_WINDOW|COMPACT_.*)$/.test(name)) delete process.env[name];
 }
+export const server = await newServer();
+Object.assign(process.env, { ANTHROPIC_BASE_URL: server.url, ANTHROPIC_API_KEY: "test-key" });
 
-/** Makes an empty workspace, which is the current folder from now on. */
-export function enterWorkspace(): string {
-  const folder = realpathSync(mkdtempSync(join(tmpdir(), "lesson-")));
-  process.chdir(folder);
-  after(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
-export const folder = enterWorkspace();
+const expected: RegExp[] = [];
+/** A request that a server rejects fails the suite, unless the test says so with this: once for each rejection. */
+export const expectRejection = (message: RegExp) => void expected.push(message);
 
-/** What is in a folder besides the record that s06 keeps. */
-export const filesIn = (folder: string) => readdirSync(folder).filter((name) => name !== ".transcripts");
+after(async () => {
+  await Promise.all(servers.map((each) => each.close()));
+  rmSync(folder, { recursive: true, force: true });
+  const rejected = servers.flatMap(({ journal }) =>
+    journal.flatMap(({ status, error }) => (status > 200 && error) || []),
+  );
+  const surprises = rejected.filter((error) => {
+    const i = expected.findIndex((message) => message.test(error));
+    return i < 0 || !expected.splice(i, 1);
+  });
+  assert.deepEqual({ surprises, expected }, { surprises: [], expected: [] }, "what the servers rejected");
+});
 
-after(() => server.close());
+export const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
+export const use = (name: string, input: unknown, id?: string): ReplyBlock => ({ type: "tool_use", name, input, id });
+export const call = (...content: ReplyBlock[]): Reply => ({ content });
+export const bash = (...commands: string[]): Reply => call(...commands.map((command) => use("bash", { command })));
+export const user = (content: string): Anthropic.MessageParam => ({ role: "user", content });
+export const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
+  typeof content === "string" ? [{ type: "text", text: content }] : content;
+/** The results in a history, in their order. */
+export const resultsIn = (messages: Messages) =>
+  messages.flatMap(blocksOf).flatMap((block) => {
+    if (block.type !== "tool_result") return [];
+    return [{ id: block.tool_use_id, text: String(block.content), failed: block.is_error === true }];
+  });
 
-// --- the cases of a lesson, which the later lessons have to pass, too ----------------------------------------------
-
-/** The lesson whose suite was started. What this file of cases is for, and the ones that it carries over, runs on it. */
-export const LESSON = basename(process.argv[1] ?? "", ".test.ts");
-export const FILE = fileURLToPath(new URL(`../agents/${LESSON}.ts`, import.meta.url));
-
-/** For a `before` hook: waits until all cases are loaded, each in its workspace, then goes to that of the ones that follow. */
-export async function goTo(workspace: string): Promise<void> {
-  await import(pathToFileURL(process.argv[1] ?? "").href);
-  process.chdir(workspace);
-}
-
-let copies = 0;
-/** Imports a lesson anew, as another program in the current folder would have it, with these variables in its environment. */
-export async function load<Lesson>(lesson: string, env: Record<string, string> = {}): Promise<Lesson> {
-  const before = Object.keys(env).map((name) => [name, process.env[name]] as const);
-  Object.assign(process.env, env);
-  const loaded = await import(`../agents/${lesson}.ts?copy=${copies++}`);
-  for (const [name, value] of before) {
-    if (value === undefined) delete process.env[name];
-    else process.env[name] = value;
+export type Lesson = {
+  agentLoop: (messages: Messages, options: TurnOptions) => Promise<void>;
+  SYSTEM: string;
+  TOOLS: Anthropic.Tool[];
+  newTranscript?: () => TurnOptions["transcript"];
+};
+type Case = (name: string, body: (t: TestContext) => void | Promise<void>) => void;
+/** Runs cases on several lessons. Their names begin with the lesson's: `s01: …`, `s06: …` */
+export function onEach<L>(lessons: Record<string, L>, cases: (lesson: L, test: Case) => void): void {
+  for (const [short, lesson] of Object.entries(lessons)) {
+    cases(lesson, (name, body) => void test(`${short}: ${name}`, body));
   }
-  return loaded;
-}
-/** The lesson whose suite was started, as the lesson that a case was written for. */
-export const underTest = <Lesson>(env?: Record<string, string>): Promise<Lesson> => load(LESSON, env);
-
-/** Cases that do not hold for the lesson whose suite was started, and why; `undefined` once they were met. */
-const exceptions = new Map<string, string>();
-const met = new Set<string>();
-
-/** A case, or if it is an exception, the proof that it is one: it has to fail. */
-export function test(name: string, body: (t: TestContext) => void | Promise<void>): void {
-  const reason = exceptions.get(name);
-  if (!reason) return void testOf(name, body);
-  met.add(name);
-  testOf(`${name} (not so here: ${reason})`, async (t) => {
-    await assert.rejects(async () => body(t), assert.AssertionError);
-  });
 }
 
-/**
- * Runs the cases of the lesson before on this one.
- * @param notSo the names of those that do not hold from this lesson on, and why
- */
-export async function carryOver(suite: string, notSo: Record<string, string> = {}): Promise<void> {
-  if (process.env.CARRIED === "off") return; // a run over mutants asks each lesson's own cases
-  for (const [name, reason] of Object.entries(notSo)) exceptions.set(name, reason);
-  await import(`./${suite}.test.ts`);
-  for (const name of Object.keys(notSo)) assert.ok(met.has(name), `no case has the name of this exception: ${name}`);
+/** What a turn needs. Everything is allowed unless `approve` is given. */
+export function optionsFor(lesson: Lesson, more: Partial<TurnOptions> = {}): TurnOptions {
+  const { signal } = new AbortController();
+  const transcript = lesson.newTranscript?.() ?? { file: "", charsPerToken: 4, failures: 0 };
+  return { system: lesson.SYSTEM, tools: lesson.TOOLS, approve: async () => {}, signal, transcript, ...more };
 }
 
-// --- lessons as programs -------------------------------------------------------------------------------------------
-
-export const TSX = import.meta.resolve("tsx");
-
-export type Ended = { code: number | null; stdout: string; stderr: string };
-
-/**
- * Starts a lesson as its own process, as a person does, in the current folder and without a terminal.
- * @param input what is piped in before the end of input; nothing if left out
- */
-export function start(lesson: string, args: string[], env: Record<string, string | undefined> = {}, input = "") {
-  const file = fileURLToPath(new URL(`../agents/${lesson}.ts`, import.meta.url));
-  const child: ChildProcess = spawn(process.execPath, ["--import", TSX, file, ...args], {
-    env: { ...process.env, ...env },
-    stdio: "pipe",
-  });
-  const seen: Ended = { code: null, stdout: "", stderr: "" };
-  child.stdout?.setEncoding("utf8").on("data", (text: string) => {
-    seen.stdout += text;
-  });
-  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
-    seen.stderr += text;
-  });
-  child.stdin?.end(input);
-  const ended = new Promise<Ended>((resolve, reject) => {
-    child.on("error", reject);
-    child.on("close", (code) => resolve({ ...seen, code }));
-  });
-  return { child, seen, ended };
-}
-
-/** What something returns. What it prints meanwhile goes to `print`, not to the screen. */
-export async function capture<T>(work: () => T | Promise<T>, print: (text: string) => void): Promise<T> {
-  const write = process.stdout.write.bind(process.stdout);
-  const silent = mock.method(process.stdout, "write", (chunk: string | Uint8Array) => {
-    if (typeof chunk !== "string") return write(chunk); // the test runner's own report
-    print(chunk);
+/** What something returns and what it prints meanwhile, which does not reach the screen. */
+export async function capture<T>(work: () => T | Promise<T>): Promise<{ value: T; printed: string }> {
+  const { write } = process.stdout;
+  let printed = "";
+  process.stdout.write = (chunk: string | Uint8Array, ...rest: never[]) => {
+    if (typeof chunk !== "string") return write.call(process.stdout, chunk, ...rest); // the test runner's own report
+    printed += chunk;
     return true;
-  });
+  };
   try {
-    return await work();
+    return { value: await work(), printed };
   } finally {
-    silent.mock.restore();
+    process.stdout.write = write;
+  }
+}
+
+/** Runs the loop on a history that ends with a request. `error` is what it threw. */
+export async function turn(
+  lesson: Lesson,
+  replies: Reply[],
+  more: Partial<TurnOptions> & { messages?: Messages } = {},
+) {
+  const { messages = [user("go")], ...options } = more;
+  server.model = scripted(...replies);
+  const before = server.journal.length;
+  const { value: error, printed } = await capture(() =>
+    lesson.agentLoop(messages, optionsFor(lesson, options)).then(
+      () => undefined,
+      (thrown) => String(thrown),
+    ),
+  );
+  const sent = server.journal.slice(before).map(({ request }) => request);
+  return { messages, error, printed, sent, results: resultsIn(messages) };
+}
+
+/** Asks once more, which shows that the API accepts what is left of a conversation. Returns it as it was sent. */
+export async function goOn(lesson: Lesson, messages: Messages): Promise<Messages> {
+  const { error, sent } = await turn(lesson, [say("still here")], { messages: [...messages, user("and now?")] });
+  assert.equal(error, undefined);
+  return sent[0]?.messages ?? [];
+}
+
+/** Waits until something is so. @throws after a minute */
+export async function until(isSo: () => boolean): Promise<void> {
+  const end = Date.now() + 60_000;
+  while (!isSo()) {
+    assert.ok(Date.now() < end, `waited in vain: ${isSo}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
 
@@ -135,13 +151,73 @@ export async function capture<T>(work: () => T | Promise<T>, print: (text: strin
 export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
-  } catch (error) {
-    return error instanceof Error && "path" in error && !existsSync("/proc");
+    return !existsSync("/proc") || !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return false;
   }
 }
 
-/** Waits until something is so; the suite's own time limit ends a wait in vain. */
-export async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 10));
+const programs = newFolder();
+symlinkSync(fileURLToPath(new URL("../node_modules", import.meta.url)), join(programs, "node_modules"));
+after(() => rmSync(programs, { recursive: true, force: true }));
+/** A lesson without its types, which starts three times as fast as with tsx. */
+function programOf(lesson: string): string {
+  const file = join(programs, `${lesson}.mjs`);
+  const source = readFileSync(new URL(`../agents/${lesson}.ts`, import.meta.url), "utf8");
+  writeFileSync(file, transformSync(source, { loader: "ts", format: "esm", target: "es2024" }).code);
+  return file;
+}
+
+/** A terminal is made by util-linux' script, which not every system has. */
+export const noTerminal = process.platform !== "linux" || !existsSync("/usr/bin/script");
+type Setting = {
+  replies?: Reply[];
+  failures?: Failure[];
+  input?: string;
+  env?: NodeJS.ProcessEnv;
+  files?: Record<string, string>;
+  terminal?: boolean;
+};
+
+/** Starts a lesson as its own process, in a folder and with a server of its own. Without `input` stdin stays open. */
+export async function start(t: TestContext, lesson: string, args: string[] = [], setting: Setting = {}) {
+  const { replies = [], failures = [], input, env, files = {}, terminal } = setting;
+  const cwd = newFolder();
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(join(cwd, dirname(name)), { recursive: true });
+    writeFileSync(join(cwd, name), text);
+  }
+  const own = await newServer(...replies);
+  own.fail(...failures);
+  const command = [process.execPath, programOf(lesson), ...args];
+  const quoted = command.map((word) => `'${word}'`).join(" ");
+  const [program = "", ...words] = terminal ? ["/usr/bin/script", "-qec", quoted, "/dev/null"] : command;
+  const variables = { ...process.env, ANTHROPIC_BASE_URL: own.url, TERM: "xterm", NO_COLOR: undefined, ...env };
+  const child = spawn(program, words, { cwd, env: variables });
+  let screen = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (text: string) => {
+      screen += text;
+    });
+  }
+  if (input !== undefined) child.stdin.end(input);
+  let isOver = false;
+  const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
+  ended.then(() => {
+    isOver = true;
+  });
+  t.after(() => {
+    child.kill("SIGKILL");
+    rmSync(cwd, { recursive: true, force: true });
+  });
+  let seen = 0;
+  /** Waits until a text appears after the one that was waited for before. */
+  const waitFor = async (text: string) => {
+    await until(() => screen.includes(text, seen) || isOver);
+    const at = screen.indexOf(text, seen);
+    assert.ok(at >= 0, `"${text}" did not appear:\n${screen}`);
+    seen = at + text.length;
+  };
+  const type = (keys: string) => child.stdin.write(keys);
+  return { child, cwd, journal: own.journal, ended, screen: () => screen, waitFor, type };
 }

@@ -1,342 +1,119 @@
-// The todo list: what it accepts and how it looks, and the reminder that keeps the model at it.
+// The todo list: what it accepts and how it looks, and the reminder to keep it.
 
 import assert from "node:assert/strict";
-import { existsSync, rmSync } from "node:fs";
-import { before, beforeEach, describe } from "node:test";
-import type Anthropic from "@anthropic-ai/sdk";
-import { type Reply, scripted } from "../offline/server.ts";
-import { carryOver, enterWorkspace, goTo, LESSON, server, start, test, underTest, until } from "./harness.ts";
-import { blocksOf, call as round, say, use } from "./replies.ts";
+import { beforeEach } from "node:test";
+import type { Messages } from "../agents/s03_todo_write.ts";
+import { bash, blocksOf, call, goOn, onEach, say, server, turn, use, user } from "./harness.ts";
 
-const folder = enterWorkspace();
-const s03 = await underTest<typeof import("../agents/s03_todo_write.ts")>();
-s03.approval.always = true;
+const s03 = await import("../agents/s03_todo_write.ts");
+const s06 = await import("../agents/s06_context_compact.ts");
 
-type Item = { text: string; status: string };
-
-const item = (text: string, status = "pending"): Item => ({ text, status });
+const item = (text: string, status = "pending") => ({ text, status });
 const items = (count: number) => Array.from({ length: count }, (_, i) => item(`step ${i + 1}`));
 const PLAN = [item("read", "completed"), item("write", "in_progress"), item("test")];
 const RENDERED = "[x] #1: read\n[>] #2: write\n[ ] #3: test\n(1/3 completed)";
-
-const plan = (list: unknown) => round(use("todo", { items: list }));
-const work = () => round(use("bash", { command: "echo working" }));
+const plan = (list: unknown) => call(use("todo", { items: list }));
+const work = () => bash("true");
 const done = say("Done.");
 
-const REMINDER = { type: "text", text: "<reminder>Update your todos.</reminder>" };
+/** What the messages with results consist of: one letter a block, r for a result and t for the reminder. */
+const rounds = (messages: Messages) =>
+  messages.flatMap((message) => {
+    const blocks = message.role === "user" ? blocksOf(message) : [];
+    if (!blocks.some(({ type }) => type === "tool_result")) return [];
+    const texts = blocks.flatMap((block) => (block.type === "text" ? block.text : []));
+    for (const text of texts) assert.equal(text, "<reminder>Update your todos.</reminder>");
+    return blocks.map(({ type }) => (type === "text" ? "t" : "r")).join("");
+  });
 
-const resultsIn = (messages: Anthropic.MessageParam[]) =>
-  messages.flatMap(blocksOf).filter((block) => block.type === "tool_result");
-const isReminder = (block: Anthropic.ContentBlockParam) => block.type === "text" && /<reminder>/.test(block.text);
-
-/** Which rounds of the history, counted from 1, end with a reminder. */
-function reminded(messages: Anthropic.MessageParam[]): number[] {
-  const rounds = messages.filter((message) => blocksOf(message).some((block) => block.type === "tool_result"));
-  return rounds.flatMap((message, i) => (blocksOf(message).some(isReminder) ? [i + 1] : []));
-}
-
-/** One request of the person's, answered by these replies. */
-async function ask(messages: Anthropic.MessageParam[], ...replies: Reply[]) {
-  messages.push({ role: "user", content: "go on" });
-  server.model = scripted(...replies);
-  return s03.agentLoop(messages);
-}
-
-const assertAccepted = () =>
-  assert.deepEqual(
-    server.journal.flatMap(({ error }) => error ?? []),
-    [],
-  );
-
-describe(`what s03 teaches, in ${LESSON}`, () => {
-  before(() => goTo(folder));
-
+onEach({ s03, s06 }, (lesson, test) => {
+  const { TODO, TodoManager } = lesson;
   beforeEach(() => {
-    server.journal.length = 0;
-    s03.TODO.items = [];
+    TODO.items = [];
   });
 
-  describe("the list", () => {
-    test("is rendered with a mark and a number for each item and the count of those completed", () => {
-      assert.equal(new s03.TodoManager().update(PLAN), RENDERED);
-    });
+  test("the list shows a mark and a number for each item, and how many are completed", () => {
+    const todo = new TodoManager();
+    assert.equal(todo.update(PLAN), RENDERED);
+    assert.equal(todo.render(), RENDERED);
+  });
 
-    test("is replaced as a whole by each update", () => {
-      const todo = new s03.TodoManager();
+  test("an update replaces the whole list, also by an empty one", () => {
+    const todo = new TodoManager();
+    todo.update(PLAN);
+    assert.equal(todo.update([item(" rest ", "completed")]), "[x] #1: rest\n(1/1 completed)");
+    assert.equal(todo.update([]), "(0/0 completed)");
+  });
+
+  test("a list may arrive as a JSON string", () => {
+    assert.equal(new TodoManager().update(JSON.stringify(PLAN)), RENDERED);
+  });
+
+  for (const [what, list, reason] of [
+    ["more than 20 items", items(21), /20/],
+    ["two items in progress", [item("a", "in_progress"), item("b", "in_progress")], /only one item can be in_progress/],
+    ["an empty text", [item(" \n")], /text/],
+    ["no text", [{ status: "pending" }], /text/],
+    ["an unknown status", [item("a", "done")], /status/],
+    ["strings for items", ["a", "b"], /object/],
+    ["no list", { 0: item("a") }, /array/],
+    ["JSON that is cut", JSON.stringify(PLAN).slice(0, -5), /JSON/],
+  ] satisfies [string, unknown, RegExp][]) {
+    test(`a list with ${what} is refused with the reason, and the old one stays`, () => {
+      const todo = new TodoManager();
       todo.update(PLAN);
-      assert.equal(todo.update([item("rest", "completed")]), "[x] #1: rest\n(1/1 completed)");
-      assert.equal(todo.render(), "[x] #1: rest\n(1/1 completed)");
+      assert.throws(() => todo.update(list), reason);
+      assert.equal(todo.render(), RENDERED);
     });
+  }
 
-    test("may be emptied", () => {
-      const todo = new s03.TodoManager();
-      todo.update(PLAN);
-      assert.equal(todo.update([]), "(0/0 completed)");
-    });
+  test("20 items are allowed", () => {
+    assert.match(new TodoManager().update(items(20)), /\[ \] #20: step 20\n\(0\/20 completed\)$/);
+  });
 
-    test("may arrive as a JSON string", () => {
-      assert.equal(new s03.TodoManager().update(JSON.stringify(PLAN)), RENDERED);
-    });
-
-    test("holds 20 items and refuses the 21st", () => {
-      const todo = new s03.TodoManager();
-      assert.match(todo.update(items(20)), /\[ \] #20: step 20\n\(0\/20 completed\)$/);
-      assert.throws(() => todo.update(items(21)), /at most 20 items/);
-      assert.match(todo.render(), /\(0\/20 completed\)$/);
-    });
-
-    test("may have one item in progress, or none, but not two", () => {
-      const todo = new s03.TodoManager();
-      assert.match(todo.update([item("a", "in_progress"), item("b", "completed")]), /\[>\] #1: a\n\[x\] #2: b/);
-      assert.match(todo.update([item("a")]), /\[ \] #1: a/);
-      assert.throws(() => todo.update([item("a", "in_progress"), item("b", "in_progress")]), /only one .*in_progress/);
-    });
-
-    test("keeps texts as they are: Chinese, emoji, markup, other names of objects' properties", () => {
-      const texts = ["写测试", "ship it 🚀", "<b>& $& \\n", "constructor", "__proto__"];
-      const rendered = new s03.TodoManager().update(texts.map((text) => item(text)));
-      for (const [i, text] of texts.entries()) assert.ok(rendered.includes(`[ ] #${i + 1}: ${text}\n`), text);
-    });
-
-    const WRONG: [string, unknown, RegExp][] = [
-      ["an item with an empty text", [item("")], /must not be empty.*text/s],
-      ["an item with a blank text", [item(" \n\t ")], /must not be empty.*text/s],
-      ["an item without a text", [{ status: "pending" }], /text/],
-      ["an item with a number as its text", [{ text: 5, status: "pending" }], /text/],
-      ["an item without a status", [{ text: "a" }], /status/],
-      ["an item with an unknown status", [item("a", "done")], /status/],
-      ["an item with the status of a prototype", [item("a", "constructor")], /status/],
-      ["a list of strings", ["a", "b"], /object/],
-      ["null", null, /array/],
-      ["nothing", undefined, /array/],
-      ["an object", { 0: item("a") }, /array/],
-      ["a number", 7, /array/],
-      ["text that is not JSON", "- [ ] a", /array/],
-      ["a JSON string that is cut", JSON.stringify(PLAN).slice(0, -5), /array/],
-      ["a JSON string of no list", '{"text":"a","status":"pending"}', /array/],
-      ["a JSON string of a list that breaks a rule", JSON.stringify([item("a", "done")]), /status/],
-      ["200 KB of text in place of a list", "x".repeat(200_000), /array/],
-    ];
-    for (const [what, input, reason] of WRONG) {
-      test(`refuses ${what}, says why, and stays as it was`, () => {
-        const todo = new s03.TodoManager();
-        todo.update(PLAN);
-        assert.throws(
-          () => todo.update(input),
-          (error) => error instanceof Error && /todo/.test(error.message) && reason.test(error.message),
-        );
-        assert.equal(todo.render(), RENDERED);
-      });
+  test("the model learns the shape of the list from the tool, and when to plan from the system prompt", () => {
+    const schema = JSON.stringify(lesson.TOOLS.find(({ name }) => name === "todo")?.input_schema);
+    for (const part of ['"maxItems":20', '"in_progress"', '"text"', '"required":["items"]']) {
+      assert.ok(schema.includes(part), part);
     }
+    assert.match(lesson.SYSTEM, /todo/);
   });
 
-  describe("the tool", () => {
-    test("tells the model what it is for, and the list's shape and limits; the system prompt tells it when to plan", () => {
-      const tool = s03.TOOLS.find(({ name }) => name === "todo");
-      assert.match(tool?.description ?? "", /plan/);
-      const schema = JSON.stringify(tool?.input_schema);
-      assert.match(schema, /"type":"array"/);
-      assert.match(schema, /"maxItems":20/);
-      assert.match(schema, /"enum":\["pending","in_progress","completed"\]/);
-      assert.deepEqual(tool?.input_schema.required, ["items"]);
-      assert.match(s03.SYSTEM, /steps with todo: .*in_progress before .*completed when/);
-    });
-
-    test("answers with the rendered list and keeps it for later requests", async () => {
-      const messages: Anthropic.MessageParam[] = [];
-      assert.equal(await ask(messages, plan(PLAN), done), "done");
-      await ask(messages, work(), done);
-      const [first] = resultsIn(messages);
-      assert.equal(first?.content, RENDERED);
-      assert.equal(first?.is_error ?? false, false);
-      assert.equal(s03.TODO.render(), RENDERED);
-      assertAccepted();
-    });
-
-    test("takes the list as a JSON string, as models now and then send it", async () => {
-      const messages: Anthropic.MessageParam[] = [];
-      await ask(messages, plan(JSON.stringify(PLAN)), done);
-      assert.equal(resultsIn(messages)[0]?.content, RENDERED);
-      assertAccepted();
-    });
-
-    test("answers a list that breaks a rule with an error that names the rule, and the turn goes on", async () => {
-      const messages: Anthropic.MessageParam[] = [];
-      const inputs = [{ items: items(21) }, { items: [item("")] }, { todos: [] }, { items: "nonsense" }, {}];
-      const outcome = await ask(messages, ...inputs.map((input) => round(use("todo", input))), plan(PLAN), done);
-      assert.equal(outcome, "done");
-      const results = resultsIn(messages);
-      assert.deepEqual(
-        results.map(({ is_error }) => is_error ?? false),
-        [true, true, true, true, true, false],
-      );
-      assert.match(String(results[0]?.content), /todo.*20/s);
-      assert.match(String(results[1]?.content), /text/);
-      assert.match(String(results[2]?.content), /items/);
-      assert.equal(s03.TODO.render(), RENDERED);
-      assertAccepted();
-    });
-
-    test("is not run when the reply was cut inside the call: the list stays, and the history is accepted", async () => {
-      s03.TODO.update(PLAN);
-      const messages: Anthropic.MessageParam[] = [];
-      server.fail({ kind: "max_tokens" });
-      assert.equal(await ask(messages, plan(items(20)), done), "done");
-      const [result] = resultsIn(messages);
-      assert.equal(result?.is_error, true);
-      assert.match(String(result?.content), /incomplete|limit/);
-      assert.equal(s03.TODO.render(), RENDERED);
-      assertAccepted();
-    });
-
-    test("takes a text with a lone surrogate without spoiling the history", async () => {
-      const messages: Anthropic.MessageParam[] = [];
-      assert.equal(await ask(messages, plan([item("half \ud83d of it")]), work(), done), "done");
-      assert.match(String(resultsIn(messages)[0]?.content), /\[ \] #1: half \ufffd of it/);
-      assertAccepted();
-    });
-
-    test("is one of several calls: each has its result, in their order, an unknown tool an error", async () => {
-      const messages: Anthropic.MessageParam[] = [];
-      const calls = [
-        use("bash", { command: "echo first" }),
-        use("todo", { items: PLAN }),
-        use("constructor", {}),
-        use("__proto__", {}),
-        use("todos", { items: PLAN }),
-      ];
-      assert.equal(await ask(messages, round(...calls), done), "done");
-      const results = resultsIn(messages);
-      assert.equal(results[0]?.content, "first");
-      assert.equal(results[1]?.content, RENDERED);
-      assert.deepEqual(
-        results.map(({ is_error }) => is_error ?? false),
-        [false, false, true, true, true],
-      );
-      for (const { content } of results.slice(2)) assert.match(String(content), /unknown tool.*bash.*todo/s);
-      assertAccepted();
-    });
-
-    test("leaves the list as it is when it comes after an interruption, and the history is accepted", async () => {
-      const messages: Anthropic.MessageParam[] = [{ role: "user", content: "go on" }];
-      const stop = new AbortController();
-      server.model = scripted(
-        round(
-          use("todo", { items: PLAN }),
-          use("bash", { command: "touch begun; sleep 60" }),
-          use("todo", { items: [] }),
-        ),
-        done,
-      );
-      const turn = s03.agentLoop(messages, { signal: stop.signal });
-      await until(() => existsSync(`${folder}/begun`));
-      rmSync(`${folder}/begun`);
-      stop.abort();
-      assert.equal(await turn, "interrupted");
-      const results = resultsIn(messages);
-      assert.equal(results.length, 3);
-      assert.equal(results[0]?.content, RENDERED);
-      assert.match(String(results[1]?.content), /interrupted by user/);
-      assert.match(String(results[2]?.content), /interrupted by user/);
-      assert.equal(s03.TODO.render(), RENDERED);
-      assert.equal(await ask(messages, done), "done");
-      assertAccepted();
-    });
+  test("the todo tool returns the list; a list that breaks a rule is an error, and the turn goes on", async () => {
+    const replies = [plan(PLAN), plan(items(21)), plan(JSON.stringify(PLAN)), plan("no JSON"), done];
+    const { error, results, messages } = await turn(lesson, replies);
+    assert.equal(error, undefined);
+    assert.deepEqual(
+      results.map(({ failed }) => failed),
+      [false, true, false, true],
+    );
+    assert.deepEqual([results[0]?.text, results[2]?.text, TODO.render()], [RENDERED, RENDERED, RENDERED]);
+    assert.match(results[1]?.text ?? "", /todo.*20/s);
+    await goOn(lesson, messages);
   });
 
-  describe("the reminder", () => {
-    test("comes after the results of the third round without todo, and not before", async () => {
-      const messages: Anthropic.MessageParam[] = [];
-      await ask(messages, work(), work(), work(), work(), done);
-      assert.deepEqual(reminded(messages), [3]);
-      const third = server.journal[3]?.request.messages.at(-1);
-      assert.ok(third);
-      assert.deepEqual(
-        blocksOf(third).map(({ type }) => type),
-        ["tool_result", "text"],
-      );
-      assert.deepEqual(blocksOf(third).at(-1), REMINDER);
-      assertAccepted();
-    });
-
-    test("comes after the last result of a round of several calls, which counts once", async () => {
-      const messages: Anthropic.MessageParam[] = [];
-      const three = () => round(use("bash", { command: "echo 1" }), use("nothing", {}), use("nothing", {}));
-      await ask(messages, three(), three(), three(), done);
-      assert.deepEqual(reminded(messages), [3]);
-      const last = messages.findLast((message) => blocksOf(message).some(isReminder));
-      assert.deepEqual(last && blocksOf(last).map(({ type }) => type), [
-        "tool_result",
-        "tool_result",
-        "tool_result",
-        "text",
-      ]);
-      assertAccepted();
-    });
-
-    test("comes again when the model goes on without todo", async () => {
-      const messages: Anthropic.MessageParam[] = [];
-      await ask(messages, ...Array.from({ length: 6 }, work), done);
-      const [first, ...more] = reminded(messages);
-      assert.equal(first, 3);
-      assert.ok(more.length > 0);
-      assertAccepted();
-    });
-
-    test("waits three rounds from the last call of todo, also if that was one of several calls", async () => {
-      const messages: Anthropic.MessageParam[] = [];
-      const both = round(use("bash", { command: "echo 1" }), use("todo", { items: PLAN }));
-      await ask(messages, work(), work(), both, work(), work(), plan(PLAN), work(), work(), work(), done);
-      assert.deepEqual(reminded(messages), [9]);
-      assertAccepted();
-    });
-
-    test("counts anew with each request of the person's", async () => {
-      const messages: Anthropic.MessageParam[] = [];
-      await ask(messages, work(), work(), done);
-      await ask(messages, work(), work(), done);
-      assert.deepEqual(reminded(messages), []);
-      await ask(messages, work(), work(), work(), done);
-      assert.deepEqual(reminded(messages), [7]);
-      assertAccepted();
-    });
-
-    test("changes neither the system prompt nor the tools", async () => {
-      await ask([], work(), plan(PLAN), work(), work(), work(), done);
-      const prefixes = new Set(server.journal.map(({ request }) => JSON.stringify([request.system, request.tools])));
-      assert.equal(server.journal.length, 6);
-      assert.equal(prefixes.size, 1);
-    });
-
-    test("stays in a history that goes on being accepted when the turn ends right after it", async () => {
-      const messages: Anthropic.MessageParam[] = [];
-      server.fail({ kind: "max_tokens" }, { kind: "max_tokens" }, { kind: "max_tokens" });
-      assert.equal(await ask(messages, work(), work(), work()), "cut off");
-      assert.deepEqual(reminded(messages), [3]);
-      assert.equal(await ask(messages, done), "done");
-      assertAccepted();
-    });
+  test("a call of todo that max_tokens cut leaves the list as it was", async () => {
+    TODO.update(PLAN);
+    server.fail({ kind: "max_tokens" });
+    const { results, messages } = await turn(lesson, [plan(items(20)), done]);
+    assert.match(results[0]?.text ?? "", /not run/);
+    assert.equal(TODO.render(), RENDERED);
+    await goOn(lesson, messages);
   });
 
-  describe("the person", () => {
-    test("sees every update of the plan whole, also a long one", async () => {
-      server.model = scripted(plan(items(20)), plan(PLAN), done);
-      const { code, stdout } = await start(LESSON, ["-y", "plan it"]).ended;
-      assert.equal(code, 0);
-      for (let i = 1; i <= 20; i++) assert.ok(stdout.includes(`[ ] #${i}: step ${i}\n`), `item ${i}`);
-      assert.ok(stdout.includes("(0/20 completed)"));
-      for (const line of RENDERED.split("\n")) assert.ok(stdout.includes(line), line);
-      assertAccepted();
-    });
-
-    test("sees five lines of any other result, and how many more there are", async () => {
-      server.model = scripted(round(use("bash", { command: "seq 11 17" })), done);
-      const { stdout } = await start(LESSON, ["-y", "count"]).ended;
-      assert.match(stdout, /^11\n12\n13\n14\n15\n… 2 more lines\n/m);
-    });
+  test("the reminder comes after the results of the third round without todo, and again three rounds later", async () => {
+    const two = bash("true", "true");
+    const { messages } = await turn(lesson, [work(), work(), two, work(), work(), work(), work(), done]);
+    assert.deepEqual(rounds(messages), ["r", "r", "rrt", "r", "r", "rt", "r"]);
+    await goOn(lesson, messages);
   });
-});
 
-await carryOver("s02_tool_use", {
-  "the model is given the four tools, each with the schema of its input": "there are more tools",
+  test("a call of todo starts the count again, even among other calls; so does a new request", async () => {
+    const both = call(use("bash", { command: "true" }), use("todo", { items: PLAN }));
+    const { messages } = await turn(lesson, [work(), work(), both, work(), work(), done]);
+    assert.deepEqual(rounds(messages), ["r", "r", "rr", "r", "r"]);
+    messages.push(user("more"));
+    await turn(lesson, [work(), work(), done], { messages });
+    assert.deepEqual(rounds(messages).slice(5), ["r", "r"]);
+  });
 });

@@ -21,8 +21,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { type Reply, scripted, startServer } from "../../offline/server.ts";
-import { isRunning } from "../harness.ts";
-import { call, say, use } from "../replies.ts";
+import { bash, call, isRunning, say, use } from "../harness.ts";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const AGENTS = fileURLToPath(new URL("../../agents", import.meta.url));
@@ -51,8 +50,6 @@ function programOf(runtime: Runtime): string {
 }
 
 // What the model says in each lesson, so that the lesson uses what it teaches.
-
-const bash = (command: string) => call(use("bash", { command }));
 
 const ANSWER = "That is done: 完成.";
 const SKILL = "---\nname: greeting\ndescription: How to greet\n---\nSay hello to all.\n";
@@ -197,17 +194,6 @@ async function runLesson(t: TestContext, runtime: Runtime, lesson: string, { rep
   const results = resultsIn(requests);
   check({ folder, requests, results });
 
-  // What the person sees: each call, what it returned (both cut after 200 characters, a subagent's indented), the answer.
-  const calls = replies.flatMap(({ content }) => content).filter((block) => block.type === "tool_use");
-  const shown = [...calls.map(({ name, input }) => `> ${name} ${JSON.stringify(input)}`), ...results];
-  const lines = seen.stdout.split("\n").map((line) => line.trimStart());
-  for (const text of shown) {
-    const start = text.split("\n")[0]?.slice(0, 200) ?? "";
-    assert.ok(
-      lines.some((line) => line.startsWith(start)),
-      `${start} is not in what was printed:\n${seen.stdout}`,
-    );
-  }
   assert.ok(seen.stdout.endsWith(`\n${ANSWER}\n`), seen.stdout);
 }
 
@@ -227,7 +213,6 @@ async function interruptLesson(t: TestContext, runtime: Runtime) {
   child.kill("SIGINT");
   assert.equal(await ended, 1, seen.stdout + seen.stderr);
   assert.equal(seen.stderr.replace(NOTICE, ""), "");
-  assert.ok(seen.stdout.endsWith("\n(interrupted by user)\n[interrupted]\n"), seen.stdout);
   assert.equal(server.journal.length, 1);
   while (pids.some(isRunning)) await sleep(10, undefined, { signal: t.signal });
 }

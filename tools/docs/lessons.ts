@@ -1,113 +1,75 @@
 /** What the pages show of the lessons: header, regions, declarations, and the difference to the lesson before. */
 import { readdirSync, readFileSync } from "node:fs";
-import { basename, join } from "node:path";
-import { parse } from "@babel/parser";
-import { getBindingIdentifiers, isCallExpression, isIdentifier, isStringLiteral, type Statement } from "@babel/types";
+import { join } from "node:path";
 import { structuredPatch } from "diff";
 
-/** Takes down what is wrong, so that a run names everything. Lines count from 1. */
-export type Report = (file: string, line: number, text: string) => void;
-
-/** A region's code without its marks; `line` is that of its first line in the file. */
-export type Region = { name: string; line: number; code: string[] };
+/** Lines of a file, both included, as editors count them. */
+export type Lines = { from: number; to: number };
 export type Lesson = {
-  /** s03 */
-  name: string;
-  /** agents/s03_todo_write.ts */
-  file: string;
-  /** docs/s03_todo_write.md */
-  page: string;
-  lines: number;
-  /** The lines of the comment that opens the file, without its marks. */
-  header: string[];
-  regions: Map<string, Region>;
+  name: string; // s03
+  file: string; // agents/s03_todo_write.ts
+  page: string; // docs/s03_todo_write.md
+  lines: string[];
+  header: string[]; // the lines of the comment that opens the file, without its marks
+  regions: Map<string, Lines>; // without the marks
   before?: Lesson;
 };
 
-export function readLessons(root: string, report: Report): Lesson[] {
-  const lessons: Lesson[] = [];
+export const lineAt = (text: string, offset: number): number => text.slice(0, offset).split("\n").length;
+export const codeOf = ({ lines }: Lesson, { from, to }: Lines): string[] => lines.slice(from - 1, to);
+
+export function readLessons(root: string): Map<string, Lesson> {
+  const lessons = new Map<string, Lesson>();
+  let before: Lesson | undefined;
   for (const entry of readdirSync(join(root, "agents")).sort()) {
-    const stem = basename(entry, ".ts");
-    const file = `agents/${entry}`;
-    const lines = readFileSync(join(root, file), "utf8").trimEnd().split("\n");
+    const [name, file, page] = [entry.slice(0, 3), `agents/${entry}`, `docs/${entry.replace(/ts$/, "md")}`];
+    const text = readFileSync(join(root, file), "utf8");
+    const lines = text.trimEnd().split("\n");
     const header = lines.slice(1, lines.indexOf(" */")).map((line) => line.slice(3));
-    const regions = readRegions(lines, (line, text) => report(file, line, text));
-    const page = `docs/${stem}.md`;
-    lessons.push({ name: stem.slice(0, 3), file, page, lines: lines.length, header, regions, before: lessons.at(-1) });
+    const regions = new Map<string, Lines>();
+    for (const { 0: all, 1: name = "", index } of text.matchAll(/^\/\/ #region (\S+)\n.*?(?=\n\/\/ #endregion)/gms))
+      regions.set(name, { from: lineAt(text, index) + 1, to: lineAt(text, index + all.length) });
+    before = { name, file, page, lines, header, regions, before };
+    lessons.set(name, before);
   }
   return lessons;
 }
 
-function readRegions(lines: string[], report: (line: number, text: string) => void): Map<string, Region> {
-  const regions = new Map<string, Region>();
-  let open: Region | undefined;
-  for (const [i, line] of lines.entries()) {
-    const [, mark, name = ""] = /^\/\/ #(region|endregion) ?(.*)$/.exec(line) ?? [];
-    if (!mark) {
-      open?.code.push(line);
-    } else if (mark === "endregion") {
-      if (!open) report(i + 1, "#endregion without a #region before it");
-      while (open?.code.at(-1) === "") open.code.pop();
-      open = undefined;
-    } else {
-      if (open) report(open.line - 1, `region ${open.name} is not closed before region ${name} opens`);
-      if (regions.has(name)) report(i + 1, `region ${name} is there twice`);
-      open = { name, line: i + 2, code: [] };
-      regions.set(name, open);
-    }
+const DECLARATION = /^(?:export )?(?:async )?(?:(?:function|const|let|class|type) (\w+)|(\w+)\(\s*"(.*?)")/;
+const GOES_ON = /^([\s)}\]]|$)/; // the code is formatted: a declaration's lines are indented, blank, or close it
+
+/** The top-level declarations of a region with the comments right above; `addTool("x", …)` is called `addTool x`. */
+export function declarations(lesson: Lesson, region: Lines): Map<string, Lines> {
+  const found = new Map<string, Lines>();
+  const code = codeOf(lesson, region);
+  for (const [i, line] of code.entries()) {
+    const [, name, callee, first] = DECLARATION.exec(`${line}\n${code[i + 1]}`) ?? [];
+    if (!name && !callee) continue;
+    let from = i;
+    while (/^(\/\/|\/\*\*| \*)/.test(code[from - 1] ?? "")) from--;
+    const opensTemplate = /^[^`]*`[^`]*$/.test(line);
+    let to = opensTemplate ? code.findIndex((each, j) => j > i && each.endsWith("`;")) : i;
+    while (GOES_ON.test(code[to + 1] ?? "end")) to++;
+    while (code[to] === "") to--;
+    found.set(name ?? `${callee} ${first}`, { from: region.from + from, to: region.from + to });
   }
-  if (open) report(open.line - 1, `region ${open.name} is not closed`);
-  return regions;
+  return found;
 }
-
-/** Lines of a region, both included; the first line is 0. */
-export type Lines = { from: number; to: number };
-
-/** The top-level declarations of a region with the comments right above them. `addTool("x", …)` is called `addTool x`. */
-export function declarations({ code }: Region): (Lines & { names: string[] })[] {
-  let end = 0;
-  return parse(code.join("\n"), { sourceType: "module", plugins: ["typescript"] }).program.body.map((node) => {
-    // A comment at the end of the declaration before belongs to that one.
-    const comment = node.leadingComments?.find(({ loc }) => loc && loc.start.line > end);
-    const from = (comment ?? node).loc?.start.line ?? 1;
-    end = node.loc?.end.line ?? from;
-    return { names: namesOf(node), from: from - 1, to: end - 1 };
-  });
-}
-
-function namesOf(node: Statement): string[] {
-  if (node.type === "ExportNamedDeclaration" && node.declaration) return namesOf(node.declaration);
-  if (node.type === "TSTypeAliasDeclaration" || node.type === "TSInterfaceDeclaration") return [node.id.name];
-  if (node.type === "ExpressionStatement" && isCallExpression(node.expression)) {
-    const { callee, arguments: given } = node.expression;
-    if (isIdentifier(callee) && isStringLiteral(given[0])) return [`${callee.name} ${given[0].value}`];
-  }
-  return Object.keys(getBindingIdentifiers(node));
-}
-
-export type Change = {
-  region: Region;
-  state: "new" | "changed" | "same";
-  added: number;
-  removed: number;
-  /** The hunks of a unified diff, with the lines of the files. */
-  hunks: string[];
-};
 
 /** What each region is, compared with the lesson before; in the first lesson all are new. */
-export function changes({ regions, before }: Lesson): Change[] {
-  return [...regions.values()].map((region) => {
-    const old = before?.regions.get(region.name);
-    if (!old) return { region, state: "new", added: region.code.length, removed: 0, hunks: [] };
-    const patch = structuredPatch("", "", `${old.code.join("\n")}\n`, `${region.code.join("\n")}\n`, "", "", {
-      context: 3,
-    });
-    const lines = patch.hunks.flatMap((hunk) => hunk.lines);
+export function changes(lesson: Lesson) {
+  const { before, regions } = lesson;
+  return [...regions].map(([name, region]) => {
+    const old = before?.regions.get(name);
+    const text = (code: string[]) => code.map((line) => `${line}\n`).join("");
+    const oldText = before && old ? text(codeOf(before, old)) : "";
+    const { hunks } = structuredPatch("", "", oldText, text(codeOf(lesson, region)), "", "", { context: 3 });
+    const lines = hunks.flatMap(({ newStart, lines }) => [
+      `@@ ${name}, line ${newStart + region.from - 1} @@`,
+      ...lines,
+    ]);
     const count = (sign: string) => lines.filter((line) => line.startsWith(sign)).length;
-    const hunks = patch.hunks.map(({ oldStart, oldLines, newStart, newLines, lines }) => {
-      const [from, to] = [oldStart + old.line - 1, newStart + region.line - 1];
-      return [`@@ -${from},${oldLines} +${to},${newLines} @@ ${region.name}`, ...lines].join("\n");
-    });
-    return { region, state: lines.length > 0 ? "changed" : "same", added: count("+"), removed: count("-"), hunks };
+    const state = !old ? "new" : lines.length > 0 ? "changed" : "same";
+    return { name, region, state, added: count("+"), removed: count("-"), diff: lines };
   });
 }

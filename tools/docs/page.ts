@@ -1,65 +1,45 @@
-/** A page and its directives. */
+/** A page and what is generated on it. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Nodes } from "mdast";
-import { fromMarkdown } from "mdast-util-from-markdown";
-import { visit } from "unist-util-visit";
-import type { Report } from "./lessons.ts";
+import { lineAt } from "./lessons.ts";
 
-/** Something on a page that is generated: what stands between `start` and `end`, offsets in the page's text. */
+/** Takes down what is wrong and where (`docs/README.md:7`), so that a run names everything. */
+export type Report = (where: string, what: string) => void;
+/** What is generated is between `start` and `end`, offsets in the page's text. */
 export type Directive = { inline: boolean; kind: string; args: string; line: number; start: number; end: number };
-export type Page = { file: string; text: string; tree: Nodes; directives: Directive[] };
+/** `prose` is the text with blocks of code and generated blocks blanked out: offsets and lines stay the same. */
+export type Page = { file: string; text: string; prose: string; directives: Directive[] };
 
-export const nameOf = ({ kind, args }: Directive): string => `${kind} ${args}`.trim();
-export const lineAt = (text: string, offset: number): number => text.slice(0, offset).split("\n").length;
+/** A block of code: the ticks, the language. */
+export const FENCE = /^ *(`{3,})(.*?)\n.*?^ *\1`*$/gms;
+const BLOCK = /^<!-- sync: (\S+) ?([^\n]*) -->\n((?:(?!<!-- sync).)*?)^<!-- \/sync -->$|<!-- *\/?sync[^\n]*/gms;
+const VALUE = /^ *<!--=.*|<!--= (\w+) ?([^>\n]*?) -->([^<\n]*)<!--\/-->|<!--=.*|<!--\/-->/gm;
+
+const blank = (text: string) => text.replace(/[^\n]/g, " ");
+/** Blanks out code within sentences, but not what comments hold. */
+export const withoutCode = (text: string): string =>
+  text.replace(/<!--.*?-->|(`+)[^`](?:(?!\n\n).)*?\1(?!`)/gs, (code, ticks) => (ticks ? blank(code) : code));
 
 export function readPage(root: string, file: string, report: Report): Page {
   const text = readFileSync(join(root, file), "utf8");
-  const tree = fromMarkdown(text);
-  const fail = (offset: number, what: string) => report(file, lineAt(text, offset), what);
-
-  // What looks like a directive inside code is text.
-  let prose = text;
-  visit(tree, ["code", "inlineCode"], ({ position }) => {
-    const [from, to] = [position?.start.offset ?? 0, position?.end.offset ?? 0];
-    prose = prose.slice(0, from) + prose.slice(from, to).replace(/[^\n]/g, " ") + prose.slice(to);
-  });
-
-  const blocks: Directive[] = [];
-  let open: Directive | undefined;
-  const unclosed = () => open && fail(open.start - 1, `${nameOf(open)} is not closed with <!-- /sync -->`);
-  for (const { 0: mark, index } of prose.matchAll(/^.*<!-- *\/?sync.*$/gm)) {
-    const [, kind, args = ""] = /^<!-- sync: (\S+) ?(.*?) -->$/.exec(mark) ?? [];
-    if (kind) {
-      unclosed();
-      const start = index + mark.length + 1;
-      open = { inline: false, kind, args, line: lineAt(text, index), start, end: start };
-    } else if (mark !== "<!-- /sync -->") {
-      fail(index, `${mark.trim()} is no directive: <!-- sync: KIND ARGS --> or <!-- /sync --> has a line of its own`);
-    } else if (!open) {
-      fail(index, "<!-- /sync --> closes nothing");
-    } else {
-      blocks.push({ ...open, end: index });
-      open = undefined;
+  const directives: Directive[] = [];
+  let prose = text.replace(FENCE, blank);
+  function collect(inline: boolean, form: RegExp, closing: string, rule: string): void {
+    for (const { 0: all, 1: kind, 2: args = "", 3: content = "", index } of withoutCode(prose).matchAll(form)) {
+      const line = lineAt(text, index);
+      const end = index + all.length - closing.length;
+      if (kind) directives.push({ inline, kind, args, line, start: end - content.length, end });
+      else report(`${file}:${line}`, `${all}: ${rule}`);
     }
   }
-  unclosed();
-
-  const inlines: Directive[] = [];
-  for (const match of prose.matchAll(/<!--= (\w+) ?([^>\n]*?) -->([^<\n]*)<!--\/-->|<!--=.*|<!--\/-->/g)) {
-    const [all, kind, args = "", value = ""] = match;
-    const end = match.index + all.length - "<!--/-->".length;
-    if (blocks.some((block) => block.start <= match.index && match.index < block.end)) continue;
-    if (kind)
-      inlines.push({ inline: true, kind, args, line: lineAt(text, match.index), start: end - value.length, end });
-    else fail(match.index, `${all} is no inline value: <!--= KIND ARGS -->value<!--/--> in one line`);
-  }
-  visit(tree, "html", ({ value, position }, _, parent) => {
-    if (value.startsWith("<!--=") && parent && !["paragraph", "heading"].includes(parent.type))
-      fail(
-        position?.start.offset ?? 0,
-        "a line that begins with an inline value is HTML for GitHub: begin it with a word",
-      );
-  });
-  return { file, text, tree, directives: [...blocks, ...inlines].sort((a, b) => a.start - b.start) };
+  collect(false, BLOCK, "<!-- /sync -->", "a block needs <!-- sync: KIND --> and <!-- /sync -->, each on its own line");
+  for (const { start, end } of directives)
+    prose = prose.slice(0, start) + blank(text.slice(start, end)) + prose.slice(end);
+  collect(
+    true,
+    VALUE,
+    "<!--/-->",
+    "a value is <!--= KIND -->value<!--/--> within a line; one that begins with it is HTML",
+  );
+  return { file, text, prose, directives: directives.sort((a, b) => a.start - b.start) };
 }

@@ -1,0 +1,41 @@
+/** Keeps the pages in step with the code. */
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { checkPage } from "./check.ts";
+import { readLessons } from "./lessons.ts";
+import { readPage } from "./page.ts";
+import { render } from "./render.ts";
+import { recorder } from "./run.ts";
+
+/**
+ * `sync` writes what is generated into the pages of a project; `check` finds what is stale, dead or too long.
+ * @returns what is wrong, as `file:line: text`
+ */
+export async function docs(mode: "sync" | "check", root: string): Promise<string[]> {
+  const failures: string[] = [];
+  const report = (where: string, what: string) => failures.push(`${where}: ${what}`);
+  const project = { root, lessons: readLessons(root), record: recorder(root) };
+
+  async function visit(file: string): Promise<void> {
+    const page = readPage(root, file, report);
+    const contents = await Promise.allSettled(page.directives.map((directive) => render(directive, project, page)));
+    let { text } = page;
+    for (const [i, { kind, args, line, start, end }] of [...page.directives.entries()].reverse()) {
+      const content = contents[i];
+      if (content?.status === "fulfilled") text = text.slice(0, start) + content.value + text.slice(end);
+      else report(`${file}:${line}`, `${kind} ${args}: ${content?.reason.message}`);
+    }
+    if (mode === "sync") {
+      if (text !== page.text) writeFileSync(join(root, file), text);
+    } else {
+      const [has, wanted] = [page.text.split("\n"), text.split("\n")];
+      const at = has.findIndex((line, i) => line !== wanted[i]);
+      if (at >= 0) report(`${file}:${at + 1}`, `stale (run docs:sync): it has "${has[at]}" instead of "${wanted[at]}"`);
+      checkPage(root, page, report);
+    }
+  }
+
+  const files = ["README.md", "CONTRIBUTING.md", ...readdirSync(join(root, "docs")).map((name) => `docs/${name}`)];
+  await Promise.all(files.filter((file) => file.endsWith(".md") && existsSync(join(root, file))).map(visit));
+  return failures.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+}
