@@ -110,5 +110,7 @@ export function sentences({ strategies }: Results, lost: Record<string, string[]
   });
   const gone = s06.edits - s06.grounded;
   if (gone === 0) return `${cost}\nNone of its ${s06.edits} edits would have lost the text that it replaces.`;
-  return `${cost}\n${gone} of its ${s06.edits} edits would have lost the text that they replace: in ${places.join("; ")}.`;
+  const more = places.length > 3 ? `, and in ${places.length - 3} other sessions` : "";
+  const where = places.slice(0, 3).join("; ") + more;
+  return `${cost}\n${gone} of its ${s06.edits} edits would have lost the text that they replace: in ${where}.`;
 }

@@ -8,12 +8,12 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import type { Job, Replayed } from "./replay.ts";
 import { figuresOf, type Results, sentences, tables } from "./report.ts";
-import { readSessions, roundsIn, type Session } from "./sessions.ts";
+import { readSessions, roundsIn, type Session, untilWindow } from "./sessions.ts";
 import { STRATEGIES, type Strategy, sourceOf } from "./strategies.ts";
 
 const HELP = `npm run bench [-- [FLAGS] FILE OR FOLDER…]   sessions of Claude Code or transcripts of s06
 Without a path: the sessions of this repository, under all strategies, into bench/results.json.
-  --all                    all sessions, not only the newest 10 of 10 rounds or more
+  --all                    all sessions, whole; else the newest 10 of 10 rounds or more, as far as 200,000 tokens hold them
   --strategies NAMES       "all", or names between commas; the first four if left out
   --json FILE              writes the figures to FILE
   --verbose                figures of each session, and what was skipped in it`;
@@ -93,7 +93,8 @@ async function main(): Promise<void> {
   const four = STRATEGIES.slice(0, 4).map(({ name }) => name);
   const strategies = chosen(flags.strategies ?? (isOwn ? "all" : four.join()));
   const isWhole = flags.all || isOwn;
-  const found = paths.flatMap((path) => (isWhole ? readSessions(path) : readSessions(path, 10, 10)));
+  const whole = paths.flatMap((path) => (isWhole ? readSessions(path) : readSessions(path, 10, 10)));
+  const found = isWhole ? whole : whole.map(untilWindow);
   if (isWhole) found.sort((a, b) => a.name.localeCompare(b.name));
   const replayed = await replayAll(found, strategies, isWhole ? Infinity : 40);
   const sessions = found.slice(0, replayed.length);
@@ -115,6 +116,8 @@ async function main(): Promise<void> {
   console.log(`${sessions.length} sessions of ${count(sessions.map(roundsIn))} rounds`);
   if (sessions.length < found.length)
     console.log(`there was no time for ${found.length - sessions.length} older ones; --all takes it`);
+  const cut = sessions.filter((session, i) => whole[i] && roundsIn(session) < roundsIn(whole[i])).length;
+  if (cut > 0) console.log(`${cut} are cut where 200,000 tokens are full; --all takes them whole`);
   const drawn = sessions.filter(({ isTimed }) => !isTimed).length;
   if (drawn > 0) console.log(`${drawn} have no times: their pauses are drawn, as long as those of real sessions`);
   const skips = count(sessions.flatMap(({ skipped }) => Object.values(skipped)));

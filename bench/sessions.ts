@@ -294,6 +294,19 @@ export function readSession(file: string): Session {
 
 export const roundsIn = ({ turns }: Session) => turns.reduce((sum, turn) => sum + turn.rounds.length, 0);
 
+/** The rounds of a session that fit into a window of 200,000 tokens, at 3 characters each, when nothing is compacted. */
+export function untilWindow(session: Session): Session {
+  let left = 600_000;
+  const turns = session.turns.map((turn) => ({
+    ...turn,
+    rounds: turn.rounds.filter((round) => {
+      left -= JSON.stringify(round).length;
+      return left > 0;
+    }),
+  }));
+  return { ...session, turns: turns.filter(({ rounds }) => rounds.length > 0) };
+}
+
 /**
  * Reads a file, or of a folder and those below it the newest `.jsonl` files: the first `most` sessions of at least
  * `rounds` rounds. @throws if the path cannot be read, or no session is found

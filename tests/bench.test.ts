@@ -43,7 +43,8 @@ test("a session of Claude Code becomes turns of rounds, with the lessons' tools 
     line("e", "f", 5, user("Taken back.")),
     line(null, "g", 5, said("m2", text("A subagent's.")), { isSidechain: true }),
     line("e", "h", 5, said("m3", text("Seen."))),
-    line("h", "i", 9, user("And now?")),
+    line("h", "s", 8, user("This session is continued."), { isCompactSummary: true }),
+    line("s", "i", 9, user("And now?")),
     line("i", "j", 10, said("m4", text("Done."))),
   );
   const { turns, isTimed, skipped } = readSession(file);
@@ -59,7 +60,10 @@ test("a session of Claude Code becomes turns of rounds, with the lessons' tools 
   );
   const results = round?.results.map(({ content }) => content);
   assert.deepEqual([results, round?.time], [["const a = 1;\nlet b;", "result of t2"], 240_000]);
-  assert.deepEqual([isTimed, skipped], [true, { "line of a subagent": 1, "line of an abandoned branch": 1 }]);
+  assert.deepEqual(
+    [isTimed, skipped],
+    [true, { "line of a subagent": 1, "line of an abandoned branch": 1, compaction: 1 }],
+  );
 });
 
 test("a transcript of s06 goes on across compactions, without what was taken out and what is broken", () => {
