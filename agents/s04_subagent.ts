@@ -390,7 +390,7 @@ async function main(): Promise<void> {
     rl.write(null, { ctrl: true, name: "e" });
     rl.write(null, { ctrl: true, name: "u" }); // clears what was typed
   });
-  rl.on("close", () => terminal && process.exit());
+  rl.on("close", () => terminal && process.exit(0));
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
   process.on("exit", () => turn?.abort()); // takes the running command along
 
@@ -413,7 +413,7 @@ async function main(): Promise<void> {
   if (positionals.length > 0) return runTurn(positionals.join(" "));
   if (terminal) rl.prompt();
   for await (const [request = ""] of requestsFrom(rl)) {
-    if (["q", "exit", "/exit"].includes(request.trim())) break;
+    if (["q", "exit", "/exit"].includes(request.trim())) process.exit(0);
     if (request.trim()) await runTurn(request);
     if (terminal) rl.prompt();
   }
