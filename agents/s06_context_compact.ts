@@ -44,7 +44,6 @@ export type Tools = Anthropic.Tool[];
 export type Approve = (question: string) => Promise<void>;
 /** What a turn needs besides its messages. `approve` throws if the user says no; Ctrl-C aborts `signal`. */
 export type TurnOptions = { system: string; tools: Tools; approve: Approve; signal: AbortSignal } & MoreOptions;
-/** `agentLoop` sets `request`, so that a compaction can keep it. */
 type MoreOptions = { maxRounds?: number; transcript: Transcript; request?: Anthropic.MessageParam };
 
 /**
@@ -52,7 +51,7 @@ type MoreOptions = { maxRounds?: number; transcript: Transcript; request?: Anthr
  * @throws if the turn is not done: interrupted, refused, cut off, empty, or an error of the API
  */
 export async function agentLoop(messages: Messages, turn: TurnOptions): Promise<void> {
-  const options = { ...turn, request: messages.at(-1) };
+  const options = { ...turn, request: messages.at(-1) }; // a compaction keeps it
   const before = messages.slice(0, -1); // to go back to if the model refuses
   let accepted = before; // to go back to if the API rejects what came since
   let roundsWithoutTodo = 0;
@@ -185,7 +184,7 @@ export const PAUSE_THRESHOLD = Math.min(25_000, THRESHOLD);
 export const KEEP_RECENT = 3; // tool results
 export const PRESERVE_RESULT_TOOLS = ["load_skill"];
 export const SUMMARY = Math.min(2_000, THRESHOLD / 10);
-export const RESTORED = { files: 5, each: 0.08 * THRESHOLD };
+export const RESTORED = { files: 3, each: 0.1 * THRESHOLD };
 export const LARGE_OUTPUT = Math.min(40_000, 0.4 * THRESHOLD); // the results of a round together
 const PREVIEW = 2_000; // characters of a result that is on disk
 // #endregion
@@ -342,14 +341,15 @@ async function summarize(messages: Messages, tail: Messages, options: Compaction
   return "(There is no summary: this was too long even for that. Look up what you need in the transcript.)";
 }
 
-/** The files that were read last and not edited since: the lines that were read, as they are on disk now. */
+/** The files that were touched last: the lines that were read of each, as they are on disk now. */
 function restoreFiles(head: Messages, charsPerToken: number): string[] {
   const ranges = new Map<string, { offset?: number; limit?: number }>();
   for (const block of head.flatMap(blocksOf)) {
     if (block.type !== "tool_use" || !/^(read|write|edit)_file$/.test(block.name)) continue;
     const { path, offset, limit } = Object(block.input);
+    const range = block.name === "read_file" ? { offset, limit } : ranges.get(path);
     ranges.delete(path);
-    if (block.name === "read_file") ranges.set(path, { offset, limit }); // the newest goes last
+    ranges.set(path, range ?? {}); // the newest goes last
   }
   const texts: string[] = [];
   for (const [path, { offset = 1, limit }] of [...ranges].reverse()) {

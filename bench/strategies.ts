@@ -67,6 +67,7 @@ export const STRATEGIES: Strategy[] = [
   { name: "s06 without layer 1", constants: { KEEP_RECENT: "1e9" } },
   { name: "s06 without a minimum saving", constants: { MIN_SAVINGS: "0" } },
   { name: "s06 without restored files", constants: { RESTORED: "{ files: 0, each: 0 }" } },
+  { name: "s06 restoring five files", constants: { RESTORED: "{ files: 5, each: 0.08 * THRESHOLD }" } },
   { name: "s06 with pauses above 40000", constants: { PAUSE_THRESHOLD: "40_000" } },
   { name: "s06 with a first limit of 100000", constants: { THRESHOLD: "100_000" } },
 ];
