@@ -18,6 +18,7 @@ const ERRORS = {
   400: { type: "invalid_request_error", message: "Bad request" },
   401: { type: "authentication_error", message: "invalid x-api-key" },
   404: { type: "not_found_error", message: "Not Found" },
+  413: { type: "request_too_large", message: "Request exceeds the maximum size" },
   429: { type: "rate_limit_error", message: "This request would exceed your organization's rate limit." },
   500: { type: "api_error", message: "Internal server error" },
   529: { type: "overloaded_error", message: "Overloaded" },

@@ -35,7 +35,7 @@ export type Model = (request: Anthropic.MessageCreateParams) => Reply;
 /** What goes wrong with one request. */
 export type Failure =
   /** `retryAfter`: seconds, fractions too, for the retry-after header. */
-  | { kind: "status"; status: 400 | 401 | 429 | 500 | 529; message?: string; retryAfter?: number }
+  | { kind: "status"; status: 400 | 401 | 413 | 429 | 500 | 529; message?: string; retryAfter?: number }
   /** The connection breaks after half of the events; without a stream, before the answer. */
   | { kind: "drop" }
   /** After half of the events comes an `error` event, overloaded_error; without a stream, a 529. */
