@@ -1,0 +1,331 @@
+/** The context viewer: what it reads from session files, that its sizes are those that were counted, and `npm run view`. */
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { parseHTML } from "linkedom";
+import type { Messages } from "../agents/s06_context_compact.ts";
+import { rehearse } from "../offline/model.ts";
+import { drawFigure } from "../viewer/chart.ts";
+import { blocksAt, type Compaction, fatesOf, type Timeline } from "../viewer/model.ts";
+import { readTimeline } from "../viewer/timeline.ts";
+import { WORDS } from "../viewer/words.ts";
+import { capture, folder, optionsFor, server, user } from "./harness.ts";
+
+const path = (name: string) => fileURLToPath(new URL(`../${name}`, import.meta.url));
+const linesOf = (...lines: object[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+
+function open(text: string, name = "session.jsonl"): Timeline {
+  const timeline = readTimeline(text, name);
+  assert.ok(!("fault" in timeline), JSON.stringify(timeline));
+  return timeline;
+}
+const openFile = (name: string) => open(readFileSync(path(name), "utf8"), name);
+const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
+
+/** How often each fate came upon the blocks before a compaction. */
+function countFates(timeline: Timeline, compaction?: Compaction): Record<string, number> {
+  const counts: Record<string, number> = {};
+  if (!compaction) return counts;
+  for (const fate of fatesOf(timeline, compaction).values()) counts[fate] = (counts[fate] ?? 0) + 1;
+  return counts;
+}
+
+// --- Claude Code -----------------------------------------------------------------------------------------------------
+
+let lines = 0;
+let last: string | null = null;
+/** A line that follows the one before, `minute` minutes after midnight. */
+function line(minute: number, message: object, more: object = {}): object {
+  const uuid = `line-${lines++}`;
+  const type = "usage" in message ? "assistant" : "user";
+  const timestamp = new Date(60_000 * minute).toISOString();
+  const made = { type, uuid, parentUuid: last, timestamp, isSidechain: false, message, ...more };
+  last = uuid;
+  return made;
+}
+const ask = (minute: number, content: unknown, more = {}) => line(minute, { role: "user", content }, more);
+const answer = (minute: number, result: string, content: string) =>
+  ask(minute, [{ type: "tool_result", tool_use_id: result, content }]);
+function say(minute: number, id: string, [read, written, input, output]: number[], ...content: object[]): object {
+  const cached = { cache_read_input_tokens: read, cache_creation_input_tokens: written };
+  const usage = { ...cached, input_tokens: input, output_tokens: output };
+  return line(minute, { role: "assistant", id, model: "claude-opus-5-5", usage, content });
+}
+const call = (id: string, name: string, input = {}) => ({ type: "tool_use", id, name, input });
+
+function claudeSession(): object[] {
+  last = null;
+  const before = [
+    ask(0, "Look at the code."),
+    say(1, "m1", [0, 9_000, 3, 8], { type: "text", text: "I look." }),
+    say(1, "m1", [0, 9_000, 3, 50], call("t1", "Read", { file_path: "/app/a.ts" })),
+    answer(2, "t1", "const a = 1;\n".repeat(1_000)),
+    say(2, "m2", [9_000, 4_000, 1, 60], call("t2", "Bash", { command: "npm test" })),
+    answer(3, "t2", "ok\n".repeat(100)),
+  ];
+  const aside = { ...ask(3, "A subagent's."), isSidechain: true };
+  const after = [
+    say(12, "m3", [0, 13_200, 1, 20], { type: "text", text: "Seen." }),
+    { type: "system", subtype: "compact_boundary", uuid: "b", parentUuid: null, logicalParentUuid: last },
+    ask(13, "This session is continued.", { parentUuid: "b", isCompactSummary: true }),
+    ask(13, "And now?"),
+    say(13, "m4", [8_000, 700, 1, 20], { type: "text", text: "Done." }),
+  ];
+  Object.assign(after[1] ?? {}, { compactMetadata: { trigger: "manual", preTokens: 13_300 } });
+  return [...before, aside, ...after];
+}
+
+test("the size of each request is what the API counted, and its parts add up to it", () => {
+  const { moments, source, format } = open(linesOf(...claudeSession()));
+  const sizes = moments.map(({ tokens }) => tokens);
+  assert.deepEqual([format, source.by, sizes], ["Claude Code", "counted", [9_003, 13_001, 13_201, 8_701]]);
+  for (const { tokens, sizes: parts } of moments) assert.ok(Math.abs(sum(parts) - tokens) < 1, `${parts} ${tokens}`);
+});
+
+test("what the file does not explain is the system prompt and the tools; results are named by tool", () => {
+  const { moments, series } = open(linesOf(...claudeSession()));
+  const [first, second] = moments;
+  assert.ok((first?.system ?? 0) > 8_900, `${first?.system}`);
+  const read = second?.sizes[series.indexOf("result:Read")] ?? 0;
+  assert.ok(read > 3_500 && read < 4_000, `${read}`);
+});
+
+test("a reply of several lines is one request, with its last count; a long pause leaves the cache cold", () => {
+  const timeline = open(linesOf(...claudeSession()));
+  const [first, second] = timeline.moments;
+  assert.deepEqual(first?.usage, { input: 3, read: 0, written: 9_000, output: 50, isHour: false });
+  const kinds = second ? blocksAt(timeline, second).map(({ kind, label }) => `${kind} ${label}`) : [];
+  const expected = ["request Look at the code.", "reply I look.", "call Read /app/a.ts", "result Read /app/a.ts"];
+  assert.deepEqual(kinds, expected);
+  assert.deepEqual(
+    open(linesOf(...claudeSession(), ask(20, "More."), say(29, "m5", [0, 9_000, 1, 1]))).moments.map(
+      ({ isCold }) => isCold,
+    ),
+    [false, false, false, true, true],
+  );
+});
+
+test("a compaction of Claude Code takes all but its summary; a subagent's lines are left out and counted", () => {
+  const timeline = open(linesOf(...claudeSession()));
+  const [compaction] = timeline.compactions;
+  assert.deepEqual([compaction?.moment, compaction?.trigger], [3, "manual"]);
+  assert.deepEqual(countFates(timeline, compaction), { summarized: 7 });
+  const after = compaction ? blocksAt(timeline, compaction.after).map(({ kind }) => kind) : [];
+  assert.deepEqual(after, ["summary"]);
+  assert.ok(timeline.skipped.some(({ reason, count }) => reason === "line of a subagent" && count === 1));
+});
+
+test("messages that a compaction of Claude Code preserves are kept; results that it cleared before are on disk", () => {
+  last = null;
+  const micro = {
+    type: "system",
+    subtype: "microcompact_boundary",
+    microcompactMetadata: { compactedToolIds: ["t1"] },
+  };
+  const before = [
+    ask(0, "Look."),
+    say(1, "m1", [0, 9_000, 3, 8], call("t1", "Read", { file_path: "/a.ts" })),
+    answer(2, "t1", "const a = 1;\n".repeat(100)),
+    micro,
+    ask(3, "Keep this."),
+  ];
+  const compactMetadata = { trigger: "auto", preservedMessages: { uuids: [last] } };
+  const after = [
+    say(3, "m2", [0, 8_600, 1, 20], { type: "text", text: "Kept." }),
+    { type: "system", subtype: "compact_boundary", uuid: "b", logicalParentUuid: last, compactMetadata },
+    ask(4, "This session is continued.", { parentUuid: "b", isCompactSummary: true }),
+    say(4, "m3", [0, 8_500, 1, 20], { type: "text", text: "Done." }),
+  ];
+  const timeline = open(linesOf(...before, ...after));
+  const [cleared, summarized] = timeline.compactions;
+  assert.deepEqual(countFates(timeline, cleared), { kept: 2, disk: 1 });
+  assert.deepEqual(countFates(timeline, summarized), { summarized: 3, disk: 1, kept: 1 });
+  const left = summarized ? blocksAt(timeline, summarized.after).map(({ kind, label }) => `${kind} ${label}`) : [];
+  assert.deepEqual(left, ["summary This session is continued.", "request Keep this."]);
+});
+
+// --- s06 -------------------------------------------------------------------------------------------------------------
+
+test("the sizes of a run of s06 are those that the server counted, also where layer 1 left no line", async () => {
+  process.env.COMPACT_THRESHOLD = "12000";
+  const s06: typeof import("../agents/s06_context_compact.ts") = await import("../agents/s06_context_compact.ts");
+  delete process.env.COMPACT_THRESHOLD;
+  mkdirSync(join(folder, "library"));
+  for (let i = 10; i < 40; i++) {
+    writeFileSync(
+      join(folder, "library", `book-${i}.txt`),
+      `${"Page after page. ".repeat(120)}\nFact: book ${i} is red\n`,
+    );
+  }
+  server.model = rehearse;
+  const options = optionsFor(s06);
+  const question =
+    "Read every file in the library/ folder one by one and report the fact in each; use the compact tool when half are read.";
+  const { printed } = await capture(async () => {
+    const messages: Messages = [];
+    s06.add(messages, user(question), options);
+    await s06.agentLoop(messages, options);
+  });
+  const timeline = open(readFileSync(options.transcript.file, "utf8"));
+  const isSummary = (text: string) => text.includes("Write a summary of this conversation");
+  const calls = server.journal.filter(({ request }) => !isSummary(JSON.stringify(request.messages.at(-1))));
+  assert.equal(timeline.moments.length, calls.length);
+  for (const [i, { promptTokens }] of calls.entries()) {
+    const shown = timeline.moments[i]?.tokens ?? 0;
+    assert.ok(Math.abs(shown / promptTokens - 1) < 0.04, `request ${i + 1}: ${shown} shown, ${promptTokens} counted`);
+  }
+  const cleared = timeline.compactions.filter(({ trigger }) => trigger === "micro");
+  assert.equal(cleared.length, printed.split("[micro_compact]").length - 1);
+  assert.ok(cleared.length > 0);
+  assert.deepEqual(timeline.limits, [{ tokens: 12_000, source: "inferred" }]);
+});
+
+test("the recorded demo shows what a compaction keeps, sums up and restores, and what layer 1 leaves on disk", () => {
+  const timeline = openFile("viewer/demo.jsonl");
+  const fates = timeline.compactions.map(
+    (compaction) => [compaction.trigger, countFates(timeline, compaction)] as const,
+  );
+  assert.deepEqual(
+    fates.map(([trigger]) => trigger),
+    ["micro", "micro", "tool", "auto", "auto"],
+  );
+  assert.deepEqual(fates[0]?.[1], { kept: 37, disk: 10 });
+  assert.deepEqual(fates[2]?.[1], { kept: 4, summarized: 71, disk: 19 });
+  const after = timeline.compactions[2] && blocksAt(timeline, timeline.compactions[2].after);
+  const kinds = after?.map(({ kind }) => kind);
+  assert.deepEqual(kinds, ["summary", "file", "file", "file", "request", "reply", "call", "result"]);
+  assert.match(after?.[1]?.label ?? "", /^library\/book-\d+\.txt$/);
+});
+
+test("a layer-1 line in a transcript is shown as it is, and nothing is inferred", () => {
+  const result = (content: string) => ({
+    role: "user",
+    content: [{ type: "tool_result", tool_use_id: "t1", content }],
+  });
+  const messages = [
+    { role: "user", content: "Read." },
+    { role: "assistant", content: [call("t1", "bash", { command: "cat a" })] },
+  ];
+  const long = result("long ".repeat(9_000));
+  const short = result("[Previous: used bash]");
+  const more = { before: 400, after: 400, charsPerToken: 3 };
+  const rewrite = { type: "compaction", trigger: "micro", messages: [...messages, short], ...more };
+  const end = { role: "assistant", content: "Done.", charsPerToken: 3 };
+  const timeline = open(linesOf(...messages, long, end, rewrite, end));
+  assert.deepEqual(countFates(timeline, timeline.compactions[0]), { kept: 2, disk: 1, summarized: 1 });
+  assert.deepEqual([timeline.limits, timeline.compactions.length], [[], 1]);
+});
+
+test("where no limit explains the size at a compaction, the viewer says that the sizes before are too large", () => {
+  const said = [user("long ".repeat(9_000)), { role: "assistant", content: "One.", charsPerToken: 3 }];
+  const messages = [user("[Conversation compressed. Transcript: t]\n\nA summary.")];
+  const rewrite = (before: number) => ({
+    type: "compaction",
+    trigger: "tool",
+    messages,
+    before,
+    after: 30,
+    charsPerToken: 3,
+  });
+  const [wrong, right] = [2_000, 15_030].map((before) => open(linesOf(...said, rewrite(before))));
+  assert.deepEqual([wrong?.source.isUnclear, right?.source.isUnclear], [true, false]);
+  if (wrong) assert.match(WORDS.en.source(wrong), /nothing tells where/);
+});
+
+test("a refused request is taken out, and says so", () => {
+  const [asked, said] = [
+    { role: "user", content: "First." },
+    { role: "assistant", content: "One." },
+  ];
+  const refused = { type: "compaction", trigger: "refused", messages: [asked, said] };
+  const timeline = open(linesOf(asked, said, { role: "user", content: "Bad." }, refused, asked, said));
+  assert.deepEqual(countFates(timeline, timeline.compactions[0]), { kept: 2, withdrawn: 1 });
+});
+
+test("the recorded sessions of the bench open: a request for each reply, sizes at 3 characters a token", () => {
+  for (const name of readdirSync(path("bench/sessions"))) {
+    const replies = readFileSync(path(`bench/sessions/${name}`), "utf8").match(/^\{"role":"assistant"/gm) ?? [];
+    const { moments, source, compactions } = openFile(`bench/sessions/${name}`);
+    const found = [moments.length, source.by, source.charsPerToken, compactions.length];
+    assert.deepEqual(found, [replies.length, "assumed", [3, 3], 0]);
+  }
+});
+
+// --- files that are none ---------------------------------------------------------------------------------------------
+
+test("broken lines are counted and named; the rest of the file is shown", () => {
+  const text = linesOf(...claudeSession()).split("\n");
+  text[2] = "{torn";
+  text.push(`{"type":"assistant","mess`);
+  const { moments, skipped } = open(text.join("\n"));
+  const broken = skipped.find(({ reason }) => reason === "broken line");
+  assert.deepEqual([moments.length, broken], [4, { reason: "broken line", count: 2, lines: [3, 14] }]);
+});
+
+test("a file that is no session gets the reason, in a sentence that names it and the way out", () => {
+  const png = Buffer.from("89504e470d0a1a0a0000000d49484452000000ff", "hex").toString("utf8");
+  const files = { empty: " \n", binary: png, text: "Dear diary,\nnothing.\n", json: '{"name":"viewer"}\n' };
+  for (const [fault, text] of Object.entries(files)) assert.deepEqual(readTimeline(text, "file"), { fault });
+  for (const sentence of Object.values(WORDS.en.faults))
+    assert.match(sentence("notes.txt"), /^notes\.txt .*\. Choose /);
+});
+
+// --- pictures and the command ----------------------------------------------------------------------------------------
+
+test("the chart is a picture of its own: colours of both grounds, a legend, a title, no script", () => {
+  const { document } = parseHTML("<html></html>");
+  const words = WORDS.en;
+  const picture = { document, width: 700, height: 300, words, title: "The demo", description: "It <fills>." };
+  const svg = drawFigure(openFile("viewer/demo.jsonl"), picture);
+  for (const part of [
+    "<title id=",
+    "It &lt;fills>.",
+    "prefers-color-scheme:dark",
+    ">restored files<",
+    ">limit 16,000<",
+  ]) {
+    assert.ok(svg.includes(part), part);
+  }
+  assert.doesNotMatch(svg, /<script|NaN|undefined|href/);
+});
+
+const view = (...args: string[]) => ["--import", import.meta.resolve("tsx"), path("viewer/view.ts"), ...args];
+const env = { ...process.env, BROWSER: "none" };
+
+test("npm run view serves the newest session of a folder, to this machine only", async () => {
+  const sessions = join(folder, "projects", "deep");
+  mkdirSync(sessions, { recursive: true });
+  writeFileSync(join(sessions, "new.jsonl"), linesOf(...claudeSession()));
+  writeFileSync(join(folder, "projects", "old.jsonl"), "{}\n");
+  utimesSync(join(folder, "projects", "old.jsonl"), 1, 1);
+  const child = spawn(process.execPath, view(join(folder, "projects")), { env });
+  try {
+    const [, url = ""] = await new Promise<string[]>((resolve) => {
+      child.stdout
+        .setEncoding("utf8")
+        .on("data", (text: string) => resolve(/^(\S+) shows .*new\.jsonl;/.exec(text) ?? []));
+    });
+    assert.match(url, /^http:\/\/127\.0\.0\.1:\d+\/$/);
+    const get = async (file: string) => (await fetch(url + file)).text();
+    assert.equal(await get("session"), readFileSync(join(sessions, "new.jsonl"), "utf8"));
+    assert.match(await get(""), /<title>new\.jsonl<\/title>/);
+    for (const file of ["page.js", "worker.ts", "style.css"]) assert.ok((await get(file)).length > 1_000, file);
+  } finally {
+    child.kill();
+  }
+});
+
+test("npm run view names what it cannot open", () => {
+  mkdirSync(join(folder, "none"));
+  for (const [name, reason] of [
+    ["gone", /gone does not exist; name/],
+    ["none", /none has no \.jsonl files in it; name/],
+  ] as const) {
+    const { stderr, status } = spawnSync(process.execPath, view(join(folder, name)), { encoding: "utf8", env });
+    assert.match(stderr, reason);
+    assert.equal(status, 1);
+  }
+});
