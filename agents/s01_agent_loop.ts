@@ -22,7 +22,7 @@ import { parseArgs, styleText } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 
 if (fs.existsSync(".env")) process.loadEnvFile();
-const client = new Anthropic({ logLevel: "off" }); // finds the credential itself
+const client = new Anthropic({ logLevel: "off" }); // finds the key itself
 export const MODEL = process.env.MODEL_ID || "claude-sonnet-5-5";
 const MAX_TOKENS = 32_000; // of a reply, thinking included
 const THINKING = process.env.THINKING === "off" ? undefined : ({ type: "adaptive", display: "summarized" } as const);
@@ -38,8 +38,8 @@ export type Approve = (question: string) => Promise<void>;
 export type TurnOptions = { system: string; tools: Tools; approve: Approve; signal: AbortSignal };
 
 /**
- * Runs one turn: the request at the end of `messages`, which grows in place. However it ends, the API accepts the rest.
- * @throws if the turn is not done: interrupted, refused, cut off, empty, or an error of the API
+ * Runs one turn: the request at the end of `messages`, which grows in place. The API accepts it however the turn ends.
+ * @throws if the turn doesn't complete: interruption, refusal, cut-off or empty reply, error of the API
  */
 export async function agentLoop(messages: Messages, options: TurnOptions): Promise<void> {
   const before = messages.slice(0, -1); // to go back to if the model refuses
@@ -48,21 +48,21 @@ export async function agentLoop(messages: Messages, options: TurnOptions): Promi
     options.signal.throwIfAborted();
     const reply = await callModel(messages, options).catch((error) => {
       options.signal.throwIfAborted();
-      // What the API rejects now, it would reject in every later request too: take it out.
+      // Go back: a history that is rejected once would be rejected every time.
       if (error.status === 400 || error.status === 413) messages.splice(0, messages.length, ...accepted);
       throw error;
     });
     accepted = [...messages];
     if (reply.stop_reason === "refusal") {
-      messages.splice(0, messages.length, ...before); // while the request stays, refusals continue
-      throw new Error("the model refused; the request is taken out of the conversation");
+      messages.splice(0, messages.length, ...before); // if it stayed, it would be refused again
+      throw new Error("the model refused; your request was taken out of the conversation");
     }
     const content = withoutBlanks(reply.content);
     if (content.length > 0) messages.push({ role: "assistant", content });
 
     const isCut = reply.stop_reason === "max_tokens" || reply.stop_reason === "model_context_window_exceeded";
     const calls = content.filter((block) => block.type === "tool_use");
-    if (calls.length === 0 && isCut) throw new Error("the reply was cut off; ask for less at once");
+    if (calls.length === 0 && isCut) throw new Error("the reply was cut off; ask for less in one go");
     if (content.length === 0) throw new Error("the reply is empty");
     if (calls.length === 0) return;
     const results: Anthropic.ContentBlockParam[] = [];
@@ -98,7 +98,7 @@ async function runCall({ id, name, input }: Anthropic.ToolUseBlock, isCut: boole
   print(name === "bash" ? `$ ${Object(input).command}\n` : `> ${name} ${firstLines(JSON.stringify(input))}\n`);
   try {
     options.signal.throwIfAborted();
-    if (isCut) throw new Error(`${name}: not run: the reply was cut off inside this call; send less at once`);
+    if (isCut) throw new Error(`${name}: not run: the reply was cut off inside this call; send less in one go`);
     content = await runTool(name, input, options);
   } catch (error) {
     content = options.signal.aborted ? "(interrupted by user)" : explain(error);
@@ -117,16 +117,16 @@ function cutMiddle(text: string, limit = RESULT_LIMIT): string {
 // #endregion
 
 // #region dispatch
-const description = "Run a bash command in the workspace. Returns its output; it is ended after 120 s.";
+const description = "Run a bash command in the workspace. Returns its output. Times out after 120 s.";
 const input_schema = { type: "object" as const, properties: { command: { type: "string" } }, required: ["command"] };
-/** All that the model knows of a tool: a name, a description and a schema. */
+/** All the model knows about a tool: a name, a description and a schema. */
 export const TOOLS: Tools = [{ name: "bash", description, input_schema }];
 
-/** @returns what the model gets to read @throws what it should know if the call cannot be run */
+/** @returns what the model reads @throws why the call can't be run, which the model reads too */
 async function runTool(name: string, input: unknown, options: TurnOptions): Promise<string> {
   if (name !== "bash") throw new Error(`unknown tool ${name}: the only tool is bash`);
   const { command } = Object(input);
-  if (typeof command !== "string") throw new Error("bash: command is missing or is no string");
+  if (typeof command !== "string") throw new Error("bash: command is missing or not a string");
   await options.approve("Run this command?");
   return runBash(command, options.signal);
 }
@@ -135,13 +135,13 @@ export const SYSTEM = `You are a coding agent working in ${WORKDIR}. Act first, 
 // #endregion
 
 // #region bash
-/** Runs a command. @returns stdout and stderr in the order they were written, and how it ended if not with 0 */
+/** Runs a command. @returns stdout and stderr in the order they were written, and the exit code unless it is 0 */
 export function runBash(command: string, signal: AbortSignal): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn("bash", ["-c", `exec 2>&1\n${command}`], {
       env: { ...process.env, ANTHROPIC_API_KEY: undefined, ANTHROPIC_AUTH_TOKEN: undefined },
       stdio: ["ignore", "pipe", "ignore"],
-      detached: true, // a process group of its own, which `stop` ends as a whole
+      detached: true, // its own process group, which `stop` kills as a whole
     });
     let output = "";
     child.stdout.setEncoding("utf8").on("data", (text) => {
@@ -179,7 +179,7 @@ function firstLines(text: string): string {
 function explain(error: unknown): string {
   const { message = String(error), apiMessage, status = "" } = Object(error);
   if (!message.startsWith("Could not resolve auth")) return apiMessage ? `API error ${status}: ${apiMessage}` : message;
-  return "no credential: set ANTHROPIC_API_KEY in the environment or in .env; npm run demo needs none";
+  return "no API key: set ANTHROPIC_API_KEY in the environment or in .env; npm run demo needs none";
 }
 
 function reportFailure(error: unknown): void {
@@ -187,7 +187,7 @@ function reportFailure(error: unknown): void {
   process.exitCode = 1;
 }
 
-/** The requests, one a line. Lines that reach a terminal together, as a paste does, are one request. */
+/** The requests, one per line. Lines that reach a terminal together, such as a paste, are one request. */
 function requestsFrom(rl: Interface): AsyncIterable<string[]> {
   if (!rl.terminal) return on(rl, "line", { close: ["close"] });
   const lines: string[] = [];
@@ -204,7 +204,7 @@ function requestsFrom(rl: Interface): AsyncIterable<string[]> {
 
 const FILE = fileURLToPath(import.meta.url);
 const HELP = `npx tsx agents/${basename(FILE)} [-y] ["a request"]     -y: never ask
-Without a request a prompt opens: Ctrl-C stops a turn, q or Ctrl-D leaves. Requests may be piped in, one a line.`;
+Without a request a prompt opens: Ctrl-C stops a turn, q or Ctrl-D quits. Requests may be piped in, one per line.`;
 
 async function main(): Promise<void> {
   const options = { yes: { type: "boolean", short: "y" }, help: { type: "boolean", short: "h" } } as const;
@@ -222,11 +222,11 @@ async function main(): Promise<void> {
   });
   rl.on("close", () => terminal && process.exit(0));
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
-  process.on("exit", () => turn?.abort()); // takes the running command along
+  process.on("exit", () => turn?.abort()); // stops the running command, too
 
   const approve = async (question: string) => {
     if (flags.yes) return;
-    if (!input.isTTY) throw new Error("not run: nobody can be asked, as stdin is no terminal; -y allows everything");
+    if (!input.isTTY) throw new Error("not run: stdin is not a terminal, so nobody can be asked; -y runs everything");
     print(`${question}\n`);
     const answer = await rl.question("[y: yes, a: always, anything else: no] ", { signal: turn?.signal });
     flags.yes = answer === "a";

@@ -26,7 +26,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import { z } from "zod";
 
 if (fs.existsSync(".env")) process.loadEnvFile();
-const client = new Anthropic({ logLevel: "off" }); // finds the credential itself
+const client = new Anthropic({ logLevel: "off" }); // finds the key itself
 export const MODEL = process.env.MODEL_ID || "claude-sonnet-5-5";
 const MAX_TOKENS = 32_000; // of a reply, thinking included
 const THINKING = process.env.THINKING === "off" ? undefined : ({ type: "adaptive", display: "summarized" } as const);
@@ -42,8 +42,8 @@ export type Approve = (question: string) => Promise<void>;
 export type TurnOptions = { system: string; tools: Tools; approve: Approve; signal: AbortSignal };
 
 /**
- * Runs one turn: the request at the end of `messages`, which grows in place. However it ends, the API accepts the rest.
- * @throws if the turn is not done: interrupted, refused, cut off, empty, or an error of the API
+ * Runs one turn: the request at the end of `messages`, which grows in place. The API accepts it however the turn ends.
+ * @throws if the turn doesn't complete: interruption, refusal, cut-off or empty reply, error of the API
  */
 export async function agentLoop(messages: Messages, options: TurnOptions): Promise<void> {
   const before = messages.slice(0, -1); // to go back to if the model refuses
@@ -53,21 +53,21 @@ export async function agentLoop(messages: Messages, options: TurnOptions): Promi
     options.signal.throwIfAborted();
     const reply = await callModel(messages, options).catch((error) => {
       options.signal.throwIfAborted();
-      // What the API rejects now, it would reject in every later request too: take it out.
+      // Go back: a history that is rejected once would be rejected every time.
       if (error.status === 400 || error.status === 413) messages.splice(0, messages.length, ...accepted);
       throw error;
     });
     accepted = [...messages];
     if (reply.stop_reason === "refusal") {
-      messages.splice(0, messages.length, ...before); // while the request stays, refusals continue
-      throw new Error("the model refused; the request is taken out of the conversation");
+      messages.splice(0, messages.length, ...before); // if it stayed, it would be refused again
+      throw new Error("the model refused; your request was taken out of the conversation");
     }
     const content = withoutBlanks(reply.content);
     if (content.length > 0) messages.push({ role: "assistant", content });
 
     const isCut = reply.stop_reason === "max_tokens" || reply.stop_reason === "model_context_window_exceeded";
     const calls = content.filter((block) => block.type === "tool_use");
-    if (calls.length === 0 && isCut) throw new Error("the reply was cut off; ask for less at once");
+    if (calls.length === 0 && isCut) throw new Error("the reply was cut off; ask for less in one go");
     if (content.length === 0) throw new Error("the reply is empty");
     if (calls.length === 0) return;
     const results: Anthropic.ContentBlockParam[] = [];
@@ -105,7 +105,7 @@ async function runCall({ id, name, input }: Anthropic.ToolUseBlock, isCut: boole
   print(name === "bash" ? `$ ${Object(input).command}\n` : `> ${name} ${firstLines(JSON.stringify(input))}\n`);
   try {
     options.signal.throwIfAborted();
-    if (isCut) throw new Error(`${name}: not run: the reply was cut off inside this call; send less at once`);
+    if (isCut) throw new Error(`${name}: not run: the reply was cut off inside this call; send less in one go`);
     content = await runTool(name, input, options);
   } catch (error) {
     content = options.signal.aborted ? "(interrupted by user)" : explain(error);
@@ -127,7 +127,7 @@ function cutMiddle(text: string, limit = RESULT_LIMIT): string {
 type Handler<Input> = (input: Input, options: TurnOptions) => string | Promise<string>;
 /** The dispatch map: what runs when the model calls a tool of that name. */
 export const TOOL_HANDLERS: Record<string, Handler<unknown>> = {};
-/** What the model knows of each tool. */
+/** What the model knows about each tool. */
 export const TOOLS: Tools = [];
 
 /** A new tool is a new entry. Its schema tells the model what to send, and checks what it then sends. */
@@ -136,23 +136,23 @@ function addTool<T extends z.ZodObject>(name: string, description: string, schem
   TOOL_HANDLERS[name] = (input, options) => run(check(name, schema, input), options);
 }
 
-/** @returns `value` as the schema makes it @throws everything that does not fit */
+/** @returns the value as the schema parses it @throws all that is wrong with it */
 function check<Schema extends z.ZodType>(what: string, schema: Schema, value: unknown): z.output<Schema> {
   const { success, data, error } = schema.safeParse(value);
-  if (!success) throw new Error(`${what} does not fit:\n${z.prettifyError(error)}`);
+  if (!success) throw new Error(`${what} is not valid:\n${z.prettifyError(error)}`);
   return data;
 }
 
-/** @returns what the model gets to read @throws what it should know if the call cannot be run */
+/** @returns what the model reads @throws why the call can't be run, which the model reads too */
 async function runTool(name: string, input: unknown, options: TurnOptions): Promise<string> {
   const names = options.tools.map((tool) => tool.name);
   const handler = names.includes(name) && TOOL_HANDLERS[name];
-  if (!handler) throw new Error(`unknown tool ${name}: there are ${names.join(", ")}`);
+  if (!handler) throw new Error(`unknown tool ${name}: the tools are ${names.join(", ")}`);
   return handler(input, options);
 }
 
 const command = z.object({ command: z.string() });
-addTool("bash", "Run a bash command. It is ended after 120 s.", command, async (input, options) => {
+addTool("bash", "Run a bash command. Times out after 120 s.", command, async (input, options) => {
   await options.approve("Run this command?");
   return runBash(input.command, options.signal);
 });
@@ -163,13 +163,13 @@ const REMINDER: Anthropic.TextBlockParam = { type: "text", text: "<reminder>Upda
 const TodoItem = z.object({ text: z.string().trim().min(1), status: z.enum(["pending", "in_progress", "completed"]) });
 const isFocused = (items: { status: string }[]) => items.filter((item) => item.status === "in_progress").length <= 1;
 const TodoList = z.array(TodoItem).max(20).refine(isFocused, "only one item can be in_progress");
-const fromJson = (items: unknown) => (typeof items === "string" ? JSON.parse(items) : items); // models do that
+const fromJson = (items: unknown) => (typeof items === "string" ? JSON.parse(items) : items); // some models do
 const TodoItems = z.preprocess(fromJson, TodoList);
 
 export class TodoManager {
   items: z.output<typeof TodoItems> = [];
 
-  /** Replaces the list. @returns it as text @throws if it breaks a rule; the old list then stays */
+  /** Replaces the list. @returns it as text @throws if it breaks a rule; then the old list stays */
   update(items: unknown): string {
     this.items = check("the todo list", TodoItems, items);
     return this.render();
@@ -188,7 +188,7 @@ addTool("todo", "Write down the whole plan: at most 20 items.", list, ({ items }
 // #endregion
 
 // #region files
-/** The real path of a file, which need not exist yet. @throws if it is outside the workspace, however it gets there */
+/** The real path of a file that may not exist yet. @throws if it is outside the workspace, by whatever route */
 export function safePath(path: string): string {
   const absolute = resolve(WORKDIR, path);
   let existing = absolute;
@@ -206,7 +206,7 @@ function readText(path: string): string {
   return bytes.toString();
 }
 
-/** Reads a file, or `limit` lines of it from line `offset` (from 1) on. */
+/** Reads a file, or `limit` lines of it, starting at line `offset` (the first is 1). */
 export function runRead(path: string, offset = 1, limit = Number.POSITIVE_INFINITY): string {
   const lines = readText(path).replace(/\n$/, "").split("\n");
   if (offset > lines.length) throw new Error(`${path} has only ${lines.length} lines`);
@@ -215,7 +215,7 @@ export function runRead(path: string, offset = 1, limit = Number.POSITIVE_INFINI
   return (lines.slice(offset - 1, end).join("\n") || "(empty)") + more;
 }
 
-/** Writes a file and the folders it needs: at any moment it holds either the old content or the new one. */
+/** Writes a file, and the folders it needs. At any moment the file holds the old content or the new. */
 export function runWrite(path: string, content: string): string {
   const file = safePath(path);
   const old = fs.statSync(file, { throwIfNoEntry: false });
@@ -245,7 +245,7 @@ export function runEdit(path: string, oldText: string, newText: string): string 
 }
 
 const range = z.object({ path: z.string(), offset: z.int().min(1).optional(), limit: z.int().min(1).optional() });
-addTool("read_file", "Read a file, or `limit` lines of it from line `offset` (from 1) on.", range, (input) =>
+addTool("read_file", "Read a file, or `limit` lines of it from line `offset` on (from 1).", range, (input) =>
   runRead(input.path, input.offset, input.limit),
 );
 const file = z.object({ path: z.string(), content: z.string() });
@@ -263,13 +263,13 @@ addTool("edit_file", "Replace old_text, which must occur exactly once.", edit, a
 // #endregion
 
 // #region bash
-/** Runs a command. @returns stdout and stderr in the order they were written, and how it ended if not with 0 */
+/** Runs a command. @returns stdout and stderr in the order they were written, and the exit code unless it is 0 */
 export function runBash(command: string, signal: AbortSignal): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn("bash", ["-c", `exec 2>&1\n${command}`], {
       env: { ...process.env, ANTHROPIC_API_KEY: undefined, ANTHROPIC_AUTH_TOKEN: undefined },
       stdio: ["ignore", "pipe", "ignore"],
-      detached: true, // a process group of its own, which `stop` ends as a whole
+      detached: true, // its own process group, which `stop` kills as a whole
     });
     let output = "";
     child.stdout.setEncoding("utf8").on("data", (text) => {
@@ -313,7 +313,7 @@ function firstLines(text: string): string {
 function explain(error: unknown): string {
   const { message = String(error), apiMessage, status = "" } = Object(error);
   if (!message.startsWith("Could not resolve auth")) return apiMessage ? `API error ${status}: ${apiMessage}` : message;
-  return "no credential: set ANTHROPIC_API_KEY in the environment or in .env; npm run demo needs none";
+  return "no API key: set ANTHROPIC_API_KEY in the environment or in .env; npm run demo needs none";
 }
 
 function reportFailure(error: unknown): void {
@@ -321,7 +321,7 @@ function reportFailure(error: unknown): void {
   process.exitCode = 1;
 }
 
-/** The requests, one a line. Lines that reach a terminal together, as a paste does, are one request. */
+/** The requests, one per line. Lines that reach a terminal together, such as a paste, are one request. */
 function requestsFrom(rl: Interface): AsyncIterable<string[]> {
   if (!rl.terminal) return on(rl, "line", { close: ["close"] });
   const lines: string[] = [];
@@ -338,7 +338,7 @@ function requestsFrom(rl: Interface): AsyncIterable<string[]> {
 
 const FILE = fileURLToPath(import.meta.url);
 const HELP = `npx tsx agents/${basename(FILE)} [-y] ["a request"]     -y: never ask
-Without a request a prompt opens: Ctrl-C stops a turn, q or Ctrl-D leaves. Requests may be piped in, one a line.`;
+Without a request a prompt opens: Ctrl-C stops a turn, q or Ctrl-D quits. Requests may be piped in, one per line.`;
 
 async function main(): Promise<void> {
   const options = { yes: { type: "boolean", short: "y" }, help: { type: "boolean", short: "h" } } as const;
@@ -356,11 +356,11 @@ async function main(): Promise<void> {
   });
   rl.on("close", () => terminal && process.exit(0));
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
-  process.on("exit", () => turn?.abort()); // takes the running command along
+  process.on("exit", () => turn?.abort()); // stops the running command, too
 
   const approve = async (question: string) => {
     if (flags.yes) return;
-    if (!input.isTTY) throw new Error("not run: nobody can be asked, as stdin is no terminal; -y allows everything");
+    if (!input.isTTY) throw new Error("not run: stdin is not a terminal, so nobody can be asked; -y runs everything");
     print(`${question}\n`);
     const answer = await rl.question("[y: yes, a: always, anything else: no] ", { signal: turn?.signal });
     flags.yes = answer === "a";

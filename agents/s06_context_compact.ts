@@ -28,7 +28,7 @@ import { parse as parseYaml } from "yaml";
 import { z } from "zod";
 
 if (fs.existsSync(".env")) process.loadEnvFile();
-const client = new Anthropic({ logLevel: "off" }); // finds the credential itself
+const client = new Anthropic({ logLevel: "off" }); // finds the key itself
 export const MODEL = process.env.MODEL_ID || "claude-sonnet-5-5";
 const Tokens = z.coerce.number().positive();
 const CONTEXT_WINDOW = check("CONTEXT_WINDOW", Tokens, process.env.CONTEXT_WINDOW || 200_000);
@@ -47,8 +47,8 @@ export type TurnOptions = { system: string; tools: Tools; approve: Approve; sign
 type MoreOptions = { maxRounds?: number; transcript: Transcript; request?: Anthropic.MessageParam };
 
 /**
- * Runs one turn: the request at the end of `messages`, which grows in place. However it ends, the API accepts the rest.
- * @throws if the turn is not done: interrupted, refused, cut off, empty, or an error of the API
+ * Runs one turn: the request at the end of `messages`, which grows in place. The API accepts it however the turn ends.
+ * @throws if the turn doesn't complete: interruption, refusal, cut-off or empty reply, error of the API
  */
 export async function agentLoop(messages: Messages, turn: TurnOptions): Promise<void> {
   const options = { ...turn, request: messages.at(-1) }; // a compaction keeps it
@@ -61,22 +61,22 @@ export async function agentLoop(messages: Messages, turn: TurnOptions): Promise<
     await compactIfNeeded(messages, options);
     const reply = await callOrCompact(messages, options).catch((error) => {
       options.signal.throwIfAborted();
-      // What the API rejects now, it would reject in every later request too: take it out.
+      // Go back: a history that is rejected once would be rejected every time.
       if (error.status === 400 || error.status === 413) rewrite(messages, accepted, "rejected", options);
       throw error;
     });
     accepted = [...messages];
     countTokens(messages, reply.usage, options);
     if (reply.stop_reason === "refusal") {
-      rewrite(messages, before, "refused", options); // while the request stays, refusals continue
-      throw new Error("the model refused; the request is taken out of the conversation");
+      rewrite(messages, before, "refused", options); // if it stayed, it would be refused again
+      throw new Error("the model refused; your request was taken out of the conversation");
     }
     const content = withoutBlanks(reply.content);
     if (content.length > 0) add(messages, { role: "assistant", content }, options);
 
     const isCut = reply.stop_reason === "max_tokens" || reply.stop_reason === "model_context_window_exceeded";
     const calls = content.filter((block) => block.type === "tool_use");
-    if (calls.length === 0 && isCut) throw new Error("the reply was cut off; ask for less at once");
+    if (calls.length === 0 && isCut) throw new Error("the reply was cut off; ask for less in one go");
     if (content.length === 0) throw new Error("the reply is empty");
     if (calls.length === 0) return;
     const results: Anthropic.ContentBlockParam[] = [];
@@ -117,7 +117,7 @@ async function runCall({ id, name, input }: Anthropic.ToolUseBlock, isCut: boole
   print(name === "bash" ? `$ ${Object(input).command}\n` : `> ${name} ${firstLines(JSON.stringify(input))}\n`);
   try {
     options.signal.throwIfAborted();
-    if (isCut) throw new Error(`${name}: not run: the reply was cut off inside this call; send less at once`);
+    if (isCut) throw new Error(`${name}: not run: the reply was cut off inside this call; send less in one go`);
     content = await runTool(name, input, options);
   } catch (error) {
     content = options.signal.aborted ? "(interrupted by user)" : explain(error);
@@ -139,7 +139,7 @@ function cutMiddle(text: string, limit = RESULT_LIMIT): string {
 type Handler<Input> = (input: Input, options: TurnOptions) => string | Promise<string>;
 /** The dispatch map: what runs when the model calls a tool of that name. */
 export const TOOL_HANDLERS: Record<string, Handler<unknown>> = {};
-/** What the model knows of each tool. */
+/** What the model knows about each tool. */
 export const TOOLS: Tools = [];
 
 /** A new tool is a new entry. Its schema tells the model what to send, and checks what it then sends. */
@@ -148,38 +148,38 @@ function addTool<T extends z.ZodObject>(name: string, description: string, schem
   TOOL_HANDLERS[name] = (input, options) => run(check(name, schema, input), options);
 }
 
-/** @returns `value` as the schema makes it @throws everything that does not fit */
+/** @returns the value as the schema parses it @throws all that is wrong with it */
 function check<Schema extends z.ZodType>(what: string, schema: Schema, value: unknown): z.output<Schema> {
   const { success, data, error } = schema.safeParse(value);
-  if (!success) throw new Error(`${what} does not fit:\n${z.prettifyError(error)}`);
+  if (!success) throw new Error(`${what} is not valid:\n${z.prettifyError(error)}`);
   return data;
 }
 
-/** @returns what the model gets to read @throws what it should know if the call cannot be run */
+/** @returns what the model reads @throws why the call can't be run, which the model reads too */
 async function runTool(name: string, input: unknown, options: TurnOptions): Promise<string> {
   const names = options.tools.map((tool) => tool.name);
   const handler = names.includes(name) && TOOL_HANDLERS[name];
-  if (!handler) throw new Error(`unknown tool ${name}: there are ${names.join(", ")}`);
+  if (!handler) throw new Error(`unknown tool ${name}: the tools are ${names.join(", ")}`);
   return handler(input, options);
 }
 
 const command = z.object({ command: z.string() });
-addTool("bash", "Run a bash command. It is ended after 120 s.", command, async (input, options) => {
+addTool("bash", "Run a bash command. Times out after 120 s.", command, async (input, options) => {
   await options.approve("Run this command?");
   return runBash(input.command, options.signal);
 });
 // #endregion
 
 // #region limits
-/** What is left of a window when the reply has its room and 13,000 tokens are kept in reserve. */
+/** A window minus room for a reply and a reserve of 13,000 tokens. */
 export const autoCompactThreshold = (window: number, output: number) => window - Math.min(output, 20_000) - 13_000;
 const WINDOW_THRESHOLD = Math.max(autoCompactThreshold(CONTEXT_WINDOW, MAX_TOKENS), 0.4 * CONTEXT_WINDOW);
 const { COMPACT_THRESHOLD } = process.env;
-// In tokens, unless they say otherwise. The first is for a call that begins a turn, the second for all others.
+// In tokens unless noted. The first is for a call that begins a turn, the second for all others.
 export const THRESHOLD = Math.min(check("COMPACT_THRESHOLD", Tokens, COMPACT_THRESHOLD || 50_000), WINDOW_THRESHOLD);
 export const TURN_THRESHOLD = COMPACT_THRESHOLD ? THRESHOLD : WINDOW_THRESHOLD;
 export const MIN_SAVINGS = 0.4; // of the limit: a rewrite costs the prompt cache and all thinking
-export const PAUSE: number = 240; // seconds after a reply: the cache lives 300 from the request on; 0 turns pauses off
+export const PAUSE: number = 240; // seconds after a reply: the cache expires 300 after the request; 0 turns pauses off
 export const PAUSE_THRESHOLD = Math.min(25_000, THRESHOLD);
 export const KEEP_RECENT = 3; // tool results
 export const PRESERVE_RESULT_TOOLS = ["load_skill"];
@@ -190,7 +190,7 @@ const PREVIEW = 2_000; // characters of a result that is on disk
 // #endregion
 
 // #region compact
-/** Before each call: compacts if the model asked for it; past the limit layer 1, and if that is not enough layer 2. */
+/** Before each call: compacts if the model asked. Past the limit: layer 1, then layer 2 if that wasn't enough. */
 async function compactIfNeeded(messages: Messages, options: TurnOptions): Promise<void> {
   const { compactAsked, charsPerToken, failures } = options.transcript;
   options.transcript.compactAsked = undefined;
@@ -203,7 +203,7 @@ async function compactIfNeeded(messages: Messages, options: TurnOptions): Promis
   await autoCompact(messages, { ...options, trigger: "auto", limit });
 }
 
-/** Calls the model. If the prompt is too long for it, the estimate was wrong: each remedy that helps gets a call. */
+/** Calls the model. If the prompt is too long, the estimate was wrong: tries again after each remedy that helped. */
 async function callOrCompact(messages: Messages, options: TurnOptions): Promise<Anthropic.Message> {
   const remedies = [
     () => microCompact(messages),
@@ -220,7 +220,7 @@ async function callOrCompact(messages: Messages, options: TurnOptions): Promise<
   return callModel(messages, options);
 }
 
-/** @returns the reply; nothing if the prompt is too long for the model */
+/** @returns the reply, or nothing if the prompt is too long for the model */
 async function callIfFits(messages: Messages, options: TurnOptions, isSummary = false) {
   const reply = await callModel(messages, options, isSummary).catch((error) => {
     const isTooLong = error.status === 400 && /too long|context (limit|length|window)/.test(error.message);
@@ -230,12 +230,12 @@ async function callIfFits(messages: Messages, options: TurnOptions, isSummary = 
 }
 
 const focus = z.object({ focus: z.string().optional().describe("what to keep above all") });
-addTool("compact", "Replace the conversation by a summary.", focus, (input, { transcript }) => {
+addTool("compact", "Replace the conversation with a summary.", focus, (input, { transcript }) => {
   transcript.compactAsked = input;
   return "After this round a summary replaces the conversation, if it is long enough.";
 });
 
-/** Layer 1: results that the model has answered become one line each, but for the newest KEEP_RECENT. In place. */
+/** Layer 1, in place: each result that the model has answered becomes one line, except the newest KEEP_RECENT. */
 export function microCompact(messages: Messages, minSavings = 0, charsPerToken = 4) {
   const calls = messages.flatMap(blocksOf).filter((block) => block.type === "tool_use");
   const names = new Map(calls.map(({ id, name }) => [id, name]));
@@ -257,7 +257,7 @@ export function microCompact(messages: Messages, minSavings = 0, charsPerToken =
   return { cleared: old.length, saved };
 }
 
-/** Thinking is only valid after the history it was written for. What the model noted in it stays as text. */
+/** A thinking block is only valid after the exact history it was written for. What it says stays as text. */
 export function stripThinking(messages: Messages): void {
   for (const message of messages.filter(({ role }) => role === "assistant")) {
     message.content = blocksOf(message).flatMap((block): Anthropic.ContentBlockParam[] => {
@@ -269,9 +269,9 @@ export function stripThinking(messages: Messages): void {
 
 type Compaction = TurnOptions & { trigger: "auto" | "tool" | "manual" | "reactive"; focus?: string; limit?: number };
 
-const SUMMARY_PROMPT = `Write a summary of this conversation, from which alone the work goes on: the goal, standing
+const SUMMARY_PROMPT = `Write a summary of this conversation; the work goes on from it alone. State the goal, standing
 instructions, what was done, the current state, decisions and their reasons, files and what matters in each, skills in
-use, the next step; paths, names, values and error messages word for word. About ${SUMMARY} tokens; no tool calls.`;
+use, the next step. Copy paths, names, values and error messages exactly. About ${SUMMARY} tokens; no tool calls.`;
 
 /**
  * Layers 2 and 3, in place: the history becomes a summary, the todo list, some files, the request if its turn is open,
@@ -290,7 +290,7 @@ export async function autoCompact(messages: Messages, options: Compaction): Prom
   print(trigger === "auto" || trigger === "reactive" ? "[auto_compact triggered]\n" : "[manual compact]\n");
   const summary = await summarize(messages, tail, options).catch((error) => {
     options.signal.throwIfAborted();
-    transcript.failures++; // after three in a row, the limits start none
+    transcript.failures++; // after three in a row, only the user or the model starts one
     print(`[compaction failed: ${explain(error)}]\n`);
   });
   if (!summary) return false;
@@ -306,7 +306,7 @@ export async function autoCompact(messages: Messages, options: Compaction): Prom
   return true;
 }
 
-/** Compacts when the user is away, while the prompt cache is warm. @returns what ends the wait */
+/** Compacts while the user is away and the prompt cache is still warm. @returns a function that ends the wait */
 export function compactInPause(messages: Messages, options: TurnOptions, redraw: () => void): () => Promise<void> {
   const end = new AbortController();
   let work: Promise<unknown> | undefined;
@@ -322,7 +322,7 @@ export function compactInPause(messages: Messages, options: TurnOptions, redraw:
   };
 }
 
-/** Asks for a summary: with the prompt as it is, which is in the prompt cache; if that is too long, with less of it. */
+/** Asks for a summary: first with the whole prompt, which is cached; if that is too long, with less of it. */
 async function summarize(messages: Messages, tail: Messages, options: Compaction): Promise<string> {
   const focus = options.focus ? `\nAbove all, keep: ${options.focus}` : "";
   const question = { role: "user" as const, content: (SUMMARY_PROMPT + focus).toWellFormed() };
@@ -338,10 +338,10 @@ async function summarize(messages: Messages, tail: Messages, options: Compaction
     if (options.trigger !== "reactive") throw new Error(`no usable summary (${reply.stop_reason})`);
   }
   if (options.trigger !== "reactive") throw new Error("the prompt is too long for a summary");
-  return "(There is no summary: this was too long even for that. Look up what you need in the transcript.)";
+  return "(No summary: the conversation was too long for one. Look up what you need in the transcript.)";
 }
 
-/** The files that were touched last: the lines that were read of each, as they are on disk now. */
+/** The files touched last: the lines that were read of each, as they are on disk now. */
 function restoreFiles(head: Messages, charsPerToken: number): string[] {
   const ranges = new Map<string, { offset?: number; limit?: number }>();
   for (const block of head.flatMap(blocksOf)) {
@@ -365,12 +365,12 @@ function restoreFiles(head: Messages, charsPerToken: number): string[] {
 const chars = (value: unknown): number => JSON.stringify(value).length;
 const format = (tokens: number): string => Math.round(tokens).toLocaleString("en-US");
 
-/** Tokens of the prompt that these messages make: exact for what the last reply counted, an estimate for the rest. */
+/** Tokens of the prompt that these messages make, by the characters per token of the last reply. */
 export function estimateTokens(messages: Messages, { system, tools, transcript }: TurnOptions): number {
   return Math.ceil(chars([system, tools, messages]) / transcript.charsPerToken);
 }
 
-/** Corrects the characters per token by what the API counted, unless it is absurd: some servers report 1, or none. */
+/** Updates the characters per token by what the API counted, unless it is absurd: some servers report 1, or none. */
 function countTokens(messages: Messages, usage: Anthropic.Usage, { system, tools, transcript }: TurnOptions): void {
   const { input_tokens, cache_read_input_tokens: read, cache_creation_input_tokens: written } = usage;
   const ratio = chars([system, tools, messages]) / (input_tokens + (read ?? 0) + (written ?? 0));
@@ -382,14 +382,14 @@ function blocksOf(message?: Anthropic.MessageParam): Anthropic.ContentBlockParam
   return typeof content === "string" ? [{ type: "text", text: content }] : content;
 }
 
-/** Where everything that was said stays, readable by its owner alone. */
+/** Where every message is kept, readable by its owner alone. */
 export const TRANSCRIPT_DIR = join(WORKDIR, ".transcripts");
-/** A conversation's file, its characters per token, compactions that failed in a row, one the model has asked for. */
+/** A conversation's file, characters per token, failed compactions in a row, and one the model asked for. */
 export type Transcript = { file: string; charsPerToken: number; failures: number; compactAsked?: { focus?: string } };
 
 let newest = 0;
 export function newTranscript(folder = TRANSCRIPT_DIR, charsPerToken = 4): Transcript {
-  newest = Math.max(newest + 1, Date.now()); // no two in one millisecond
+  newest = Math.max(newest + 1, Date.now()); // never two in one millisecond
   return { file: join(folder, `transcript_${newest}_${process.pid}.jsonl`), charsPerToken, failures: 0 };
 }
 
@@ -411,7 +411,7 @@ function rewrite(messages: Messages, history: Messages, trigger: string, options
 function record(entry: object, transcript: Transcript): void {
   const { file, charsPerToken } = transcript;
   const line = JSON.stringify({ ...entry, time: Date.now(), charsPerToken, todos: TODO.items });
-  if (file && !save(file, `${line}\n`)) transcript.file = ""; // it may be torn: nothing can follow it
+  if (file && !save(file, `${line}\n`)) transcript.file = ""; // its last line may be torn: append nothing more
 }
 
 /** Appends to a file in TRANSCRIPT_DIR. @returns whether it could; if not, the user is told */
@@ -427,7 +427,7 @@ function save(file: string, text: string): boolean {
   }
 }
 
-/** Moves results to disk, the longest first, until they have `limit` characters together and 50,000 each. */
+/** Moves results to disk, the longest first, until they total at most `limit` characters, and none more than 50,000. */
 function saveLargeResults(blocks: Anthropic.ContentBlockParam[], limit: number): void {
   const results = blocks.filter((block) => block.type === "tool_result");
   const size = (result: Anthropic.ToolResultBlockParam) => String(result.content).length;
@@ -444,7 +444,7 @@ function saveLargeResults(blocks: Anthropic.ContentBlockParam[], limit: number):
 function newestTranscript(): string {
   const names = fs.existsSync(TRANSCRIPT_DIR) ? fs.readdirSync(TRANSCRIPT_DIR).sort() : [];
   const name = names.findLast((each) => /^transcript_\d+_\d+\.jsonl$/.test(each));
-  if (!name) throw new Error(`--resume: there is no transcript in ${TRANSCRIPT_DIR}; start without it`);
+  if (!name) throw new Error(`--resume: no transcript in ${TRANSCRIPT_DIR}; run without --resume`);
   return join(TRANSCRIPT_DIR, name);
 }
 
@@ -461,7 +461,7 @@ export function resume(file: string, options: TurnOptions): Messages {
     return { type: "tool_result", tool_use_id: id, content: "(interrupted; it may have run)", is_error: true };
   });
   if (calls.length > 0) history.push({ role: "user", content });
-  if (history.length === 0) throw new Error(`--resume: ${file} holds no messages; name another file`);
+  if (history.length === 0) throw new Error(`--resume: ${file} contains no messages; name another file`);
   options.transcript.charsPerToken = entries.at(-1).charsPerToken;
   TODO.items = entries.at(-1).todos;
   rewrite(history, [...history], "resume", options);
@@ -477,7 +477,7 @@ const SkillHead = z.object({ name: z.string().regex(/^[\w-]+$/), description: z.
 
 function readSkill(file: string): z.output<typeof SkillHead> & { body: string } {
   const match = /^\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)(.*)$/s.exec(fs.readFileSync(file, "utf8"));
-  if (!match) throw new Error("it does not begin with YAML between two lines of ---");
+  if (!match) throw new Error("it doesn't begin with YAML between two --- lines");
   return { ...check("the frontmatter", SkillHead, parseYaml(match[1] ?? "")), body: (match[2] ?? "").trim() };
 }
 
@@ -498,15 +498,15 @@ export class SkillLoader {
     }
   }
 
-  /** Layer 1, in the system prompt: a line each. */
+  /** For the system prompt: one line each. */
   descriptions(): string {
     return [...this.skills].map(([name, { description }]) => `- ${name}: ${description}`).join("\n") || "(none)";
   }
 
-  /** Layer 2, on demand: the body, as it is on disk now. */
+  /** For the model, when it asks: the body, as it is on disk now. */
   content(name: string): string {
     const skill = this.skills.get(name);
-    if (!skill) throw new Error(`there is no skill ${name}; there are: ${[...this.skills.keys()].join(", ")}`);
+    if (!skill) throw new Error(`there is no skill ${name}; the skills are: ${[...this.skills.keys()].join(", ")}`);
     return `<skill name="${name}">\n${readSkill(skill.file).body}\n</skill>`;
   }
 }
@@ -519,7 +519,7 @@ addTool("load_skill", "Load the instructions of a skill.", skill, ({ name }) => 
 const CHILD_SYSTEM = `You are a subagent working in ${WORKDIR}. Carry out the task with the tools. Your last message is
 all that is passed on: make it the complete answer.`;
 
-/** Has a task carried out in a fresh context. @returns the last text, and how it ended if it was not done */
+/** Runs a task in a fresh context. @returns the last text, and how the task ended if it isn't done */
 export async function runSubagent(prompt: string, options: TurnOptions): Promise<string> {
   const tools = TOOLS.filter((tool) => tool.name !== "task" && tool.name !== "todo");
   const transcript = newTranscript(join(TRANSCRIPT_DIR, "tasks"), options.transcript.charsPerToken);
@@ -552,13 +552,13 @@ const REMINDER: Anthropic.TextBlockParam = { type: "text", text: "<reminder>Upda
 const TodoItem = z.object({ text: z.string().trim().min(1), status: z.enum(["pending", "in_progress", "completed"]) });
 const isFocused = (items: { status: string }[]) => items.filter((item) => item.status === "in_progress").length <= 1;
 const TodoList = z.array(TodoItem).max(20).refine(isFocused, "only one item can be in_progress");
-const fromJson = (items: unknown) => (typeof items === "string" ? JSON.parse(items) : items); // models do that
+const fromJson = (items: unknown) => (typeof items === "string" ? JSON.parse(items) : items); // some models do
 const TodoItems = z.preprocess(fromJson, TodoList);
 
 export class TodoManager {
   items: z.output<typeof TodoItems> = [];
 
-  /** Replaces the list. @returns it as text @throws if it breaks a rule; the old list then stays */
+  /** Replaces the list. @returns it as text @throws if it breaks a rule; then the old list stays */
   update(items: unknown): string {
     this.items = check("the todo list", TodoItems, items);
     return this.render();
@@ -577,7 +577,7 @@ addTool("todo", "Write down the whole plan: at most 20 items.", list, ({ items }
 // #endregion
 
 // #region files
-/** The real path of a file, which need not exist yet. @throws if it is outside the workspace, however it gets there */
+/** The real path of a file that may not exist yet. @throws if it is outside the workspace, by whatever route */
 export function safePath(path: string): string {
   const absolute = resolve(WORKDIR, path);
   let existing = absolute;
@@ -595,7 +595,7 @@ function readText(path: string): string {
   return bytes.toString();
 }
 
-/** Reads a file, or `limit` lines of it from line `offset` (from 1) on. */
+/** Reads a file, or `limit` lines of it, starting at line `offset` (the first is 1). */
 export function runRead(path: string, offset = 1, limit = Number.POSITIVE_INFINITY): string {
   const lines = readText(path).replace(/\n$/, "").split("\n");
   if (offset > lines.length) throw new Error(`${path} has only ${lines.length} lines`);
@@ -604,7 +604,7 @@ export function runRead(path: string, offset = 1, limit = Number.POSITIVE_INFINI
   return (lines.slice(offset - 1, end).join("\n") || "(empty)") + more;
 }
 
-/** Writes a file and the folders it needs: at any moment it holds either the old content or the new one. */
+/** Writes a file, and the folders it needs. At any moment the file holds the old content or the new. */
 export function runWrite(path: string, content: string): string {
   const file = safePath(path);
   const old = fs.statSync(file, { throwIfNoEntry: false });
@@ -634,7 +634,7 @@ export function runEdit(path: string, oldText: string, newText: string): string 
 }
 
 const range = z.object({ path: z.string(), offset: z.int().min(1).optional(), limit: z.int().min(1).optional() });
-addTool("read_file", "Read a file, or `limit` lines of it from line `offset` (from 1) on.", range, (input) =>
+addTool("read_file", "Read a file, or `limit` lines of it from line `offset` on (from 1).", range, (input) =>
   runRead(input.path, input.offset, input.limit),
 );
 const file = z.object({ path: z.string(), content: z.string() });
@@ -652,13 +652,13 @@ addTool("edit_file", "Replace old_text, which must occur exactly once.", edit, a
 // #endregion
 
 // #region bash
-/** Runs a command. @returns stdout and stderr in the order they were written, and how it ended if not with 0 */
+/** Runs a command. @returns stdout and stderr in the order they were written, and the exit code unless it is 0 */
 export function runBash(command: string, signal: AbortSignal): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn("bash", ["-c", `exec 2>&1\n${command}`], {
       env: { ...process.env, ANTHROPIC_API_KEY: undefined, ANTHROPIC_AUTH_TOKEN: undefined },
       stdio: ["ignore", "pipe", "ignore"],
-      detached: true, // a process group of its own, which `stop` ends as a whole
+      detached: true, // its own process group, which `stop` kills as a whole
     });
     let output = "";
     child.stdout.setEncoding("utf8").on("data", (text) => {
@@ -711,7 +711,7 @@ function firstLines(text: string): string {
 function explain(error: unknown): string {
   const { message = String(error), apiMessage, status = "" } = Object(error);
   if (!message.startsWith("Could not resolve auth")) return apiMessage ? `API error ${status}: ${apiMessage}` : message;
-  return "no credential: set ANTHROPIC_API_KEY in the environment or in .env; npm run demo needs none";
+  return "no API key: set ANTHROPIC_API_KEY in the environment or in .env; npm run demo needs none";
 }
 
 function reportFailure(error: unknown): void {
@@ -719,7 +719,7 @@ function reportFailure(error: unknown): void {
   process.exitCode = 1;
 }
 
-/** The requests, one a line. Lines that reach a terminal together, as a paste does, are one request. */
+/** The requests, one per line. Lines that reach a terminal together, such as a paste, are one request. */
 function requestsFrom(rl: Interface): AsyncIterable<string[]> {
   if (!rl.terminal) return on(rl, "line", { close: ["close"] });
   const lines: string[] = [];
@@ -756,7 +756,7 @@ export function drawContext(messages: Messages, options: TurnOptions): string {
 
 const FILE = fileURLToPath(import.meta.url);
 const HELP = `npx tsx agents/${basename(FILE)} [-y] [--resume [FILE.jsonl]] ["a request"]     -y: never ask
-Without a request a prompt opens: Ctrl-C stops a turn, q or Ctrl-D leaves. Requests may be piped in, one a line.
+Without a request a prompt opens: Ctrl-C stops a turn, q or Ctrl-D quits. Requests may be piped in, one per line.
 At the prompt: /context shows what fills the context, /compact [focus] compacts it, /help shows this.`;
 
 async function main(): Promise<void> {
@@ -777,11 +777,11 @@ async function main(): Promise<void> {
   });
   rl.on("close", () => terminal && process.exit(0));
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
-  process.on("exit", () => turn?.abort()); // takes the running command along
+  process.on("exit", () => turn?.abort()); // stops the running command, too
 
   const approve = async (question: string) => {
     if (flags.yes) return;
-    if (!input.isTTY) throw new Error("not run: nobody can be asked, as stdin is no terminal; -y allows everything");
+    if (!input.isTTY) throw new Error("not run: stdin is not a terminal, so nobody can be asked; -y runs everything");
     print(`${question}\n`);
     const answer = await rl.question("[y: yes, a: always, anything else: no] ", { signal: turn?.signal });
     flags.yes = answer === "a";

@@ -1,6 +1,6 @@
 /**
  * The rehearsal model plays the "Try it" requests of the lessons with real tool calls, so that the lessons run without a
- * key. It is no language model but a pure function: it knows only what is in the messages, so what a compaction loses
+ * key. It isn't a language model but a pure function. It knows only what is in the messages, so what a compaction loses
  * is lost. Asked for anything else, it says what it is.
  */
 import type Anthropic from "@anthropic-ai/sdk";
@@ -63,7 +63,7 @@ function script(steps: Step[], ending: (view: View) => string): Part["play"] {
 const resultOf = (view: View, tool: string) =>
   view.done.findLast((done) => done.tool === tool)?.result ?? "(no result)";
 
-/** Reads every file of a folder, one a round, and notes what it found before it goes on. */
+/** Reads every file of a folder, one per round, and notes what it found before it goes on. */
 function readAll(view: View, folder: string, halfway?: Step): Step | string {
   const listing = view.done.findLast((done) => done.key === `ls -p ${folder}`);
   if (listing?.failed) return `I cannot list ${folder}: ${firstLine(listing.result)}.`;
@@ -297,7 +297,7 @@ const PARTS: Part[] = [
 /** The requests it can play, with the lesson that first can carry each out. */
 export const PROMPTS = PARTS.filter((part) => part.prompt).map(({ lesson, prompt }) => ({ lesson, prompt }));
 
-const CONFESSION = `This is a rehearsal, not a language model: a script that plays these requests and knows no others.
+const CONFESSION = `This is a rehearsal, not a language model: a script that can play these requests and nothing else.
 ${PROMPTS.map(({ prompt }) => `- ${prompt}`).join("\n")}
 Set ANTHROPIC_API_KEY to talk to a model.`;
 
@@ -420,7 +420,7 @@ export const rehearse: Model = (request) => {
   return say(CONFESSION);
 };
 
-const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
+const say = (text: string): Reply => ({ content: [{ type: "text", text }], thinks: false });
 
 /** Notes between calls are thinking, as with the real models, and text where thinking would come back empty. */
 function toReply(next: Step | string, { thinking, tools }: Anthropic.MessageCreateParams): Reply {

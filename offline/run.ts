@@ -4,7 +4,7 @@
  *
  *     npm start                       s06 on your key, in this folder; without a key offline
  *     npm run offline -- s03 [args]   any lesson, offline
- *     npm run demo                    a tour without a keyboard
+ *     npm run demo [-- FOLDER]        a tour without a keyboard; its transcript is left in FOLDER
  */
 import { spawn } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -13,22 +13,21 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import chart from "simple-ascii-chart";
 import { rehearse } from "./model.ts";
-import { type JournalEntry, startServer } from "./server.ts";
+import { type JournalEntry, type Model, startServer } from "./server.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const LESSONS = readdirSync(join(ROOT, "agents"));
+const USAGE = `npm run offline -- LESSON [-y] ["a request"]     LESSON is one of:
+${LESSONS.map((file) => `  ${file.slice(0, 3)}  ${file.slice(4, -3).replaceAll("_", " ")}`).join("\n")}`;
 
 /** The file of a lesson, given as `s03`. @throws if there is no such lesson */
 function lessonFile(name: string): string {
   const file = LESSONS.find((lesson) => /^s\d+$/.test(name) && lesson.startsWith(`${name}_`));
-  if (!file)
-    throw new Error(
-      `there is no lesson ${name}: name one of ${LESSONS.map((lesson) => lesson.slice(0, 3)).join(", ")}`,
-    );
+  if (!file) throw new Error(`${name ? `there is no lesson ${name}` : "which lesson?"}\n${USAGE}`);
   return join(ROOT, "agents", file);
 }
 
-type Run = { folder: string; env?: Record<string, string>; seen?: (output: string) => void };
+type Run = { folder: string; model?: Model; env?: Record<string, string>; seen?: (output: string) => void };
 
 /** Runs a lesson to its end. @returns its exit code */
 function runLesson(name: string, args: string[], { folder, env, seen }: Run): Promise<number> {
@@ -51,7 +50,7 @@ function runLesson(name: string, args: string[], { folder, env, seen }: Run): Pr
 
 /** The same, on the Messages API of this folder with the rehearsal model. */
 async function runOffline(name: string, args: string[], run: Run): Promise<{ code: number; journal: JournalEntry[] }> {
-  const server = await startServer({ model: rehearse });
+  const server = await startServer({ model: run.model ?? rehearse });
   const env = { ANTHROPIC_BASE_URL: server.url, ANTHROPIC_API_KEY: "offline", ANTHROPIC_AUTH_TOKEN: "", ...run.env };
   const code = await runLesson(name, args, { ...run, env });
   await server.close();
@@ -92,9 +91,12 @@ async function start(args: string[]): Promise<number> {
 const DEMO = { files: 48, size: 3_000, threshold: 16_000 };
 const COLOURS = ["amber", "azure", "coral", "ebony", "ivory", "khaki", "mauve", "olive"];
 
-/** One long task in s06 with a small context: all three layers act, and still the answer has to be right. */
-async function demo(): Promise<number> {
-  const folder = mkdtempSync(join(tmpdir(), "six-layers-"));
+/**
+ * One long task in s06 with a small context. All three layers have to act, the answer has to be right, and no file may be
+ * read twice: a compaction that loses facts makes the model read again, and fails the demo.
+ */
+async function demo(keep?: string): Promise<number> {
+  const folder = mkdtempSync(join(tmpdir(), "six-lessons-"));
   mkdirSync(join(folder, "library"));
   const facts: string[] = [];
   for (let i = 0; i < DEMO.files; i++) {
@@ -113,18 +115,24 @@ async function demo(): Promise<number> {
   );
   const own = Object.keys(process.env).filter((name) => /^(COMPACT_|CONTEXT_WINDOW$|THINKING$)/.test(name));
   let output = "";
+  let requests = 0;
   const { code, journal } = await runOffline("s06", ["-y", request], {
     folder,
+    model: (request) => {
+      requests++;
+      return requests > 3 * DEMO.files ? { content: [{ type: "text", text: "I give up." }] } : rehearse(request);
+    },
     env: { ...Object.fromEntries(own.map((name) => [name, ""])), COMPACT_THRESHOLD: String(DEMO.threshold) },
     seen: (part) => {
       output += part;
     },
   });
+  if (keep) cpSync(join(folder, ".transcripts"), keep, { recursive: true });
   rmSync(folder, { recursive: true });
 
   const points = journal.map(({ promptTokens }, i): [number, number] => [i + 1, promptTokens]);
   const settings = {
-    title: "context (tokens) by request; the line is the threshold",
+    title: "context (tokens) by model call; the line is the limit",
     width: 76,
     height: 14,
     thresholds: [{ y: DEMO.threshold }],
@@ -137,8 +145,12 @@ async function demo(): Promise<number> {
 
   const answer = output.slice(output.lastIndexOf("I have read all"));
   const missing = facts.filter((fact) => !answer.includes(fact));
+  const reads = output.match(/^> read_file .*/gm) ?? [];
+  const again = reads.length - new Set(reads).size;
   const marks = { "layer 1": "[micro_compact]", "layer 2": "[auto_compact triggered]", "layer 3": "[manual compact]" };
-  const faults = missing.map((fact) => `the answer lacks "${fact}"`);
+  const faults: string[] = [];
+  if (missing.length > 0) faults.push(`the answer lacks ${missing.length} facts, such as "${missing[0]}"`);
+  if (again > 0) faults.push(`${again} reads were of files read before: a compaction lost what was in them`);
   for (const [layer, mark] of Object.entries(marks)) {
     const times = output.split(mark).length - 1;
     console.log(`${layer}: ${mark} × ${times}`);
@@ -147,14 +159,16 @@ async function demo(): Promise<number> {
   for (const { error } of journal) if (error) faults.push(`the API rejected a request: ${error}`);
   if (code !== 0) faults.push(`the lesson ended with exit code ${code}`);
   const largest = Math.max(...journal.map(({ promptTokens }) => promptTokens));
-  console.log(`${journal.length} requests, none above ${largest.toLocaleString("en-US")} tokens`);
-  console.log(`${facts.length - missing.length} of ${facts.length} facts right`);
+  console.log(`${journal.length} model calls, none above ${largest.toLocaleString("en-US")} tokens`);
+  if (largest > 1.1 * DEMO.threshold) faults.push("the context grew past its limit: compaction does not shorten it");
+  const rereads = again === 0 ? "each file read once" : `${again} reads repeated`;
+  console.log(`${facts.length - missing.length} of ${facts.length} facts right, ${rereads}`);
   for (const fault of faults) console.error(`demo: ${fault}`);
   return faults.length === 0 ? 0 : 1;
 }
 
 async function main([command = "", ...args]: string[]): Promise<number> {
-  if (command === "demo") return demo();
+  if (command === "demo") return demo(args[0]);
   if (command === "start") return start(args);
   return offline(command, args);
 }

@@ -22,9 +22,11 @@ export type ReplyBlock =
   | { type: "redacted_thinking" }
   | { type: "tool_use"; name: string; input: unknown; id?: string };
 
-/** What a model says. The server adds ids and signatures, and thinking where a reply does not begin with it. */
+/** What a model says. The server adds ids and signatures. */
 export type Reply = {
   content: ReplyBlock[];
+  /** Whether a reply that doesn't begin with thinking gets some. Default: true, as models nearly always think. */
+  thinks?: boolean;
   /** Default: `tool_use` if there is a call, else `end_turn`. */
   stop_reason?: Anthropic.StopReason;
 };
@@ -195,7 +197,7 @@ const LOOKBACK = 20;
 const LIFETIME = 5 * 60_000;
 
 /**
- * The size of a prompt, what of it is read from the cache and what is written to it, all in tokens, and the keys of the
+ * The size of a prompt, how much is read from the cache and how much is written to it, all in tokens, and the keys of the
  * entries that begin a new lifetime when the request is answered. `cache`: when each entry was last read or written.
  */
 function lookUp(lines: Line[], model: string, cache: Map<string, number>, now: number, charactersPerToken: number) {
@@ -230,7 +232,7 @@ const newId = (prefix: string): string => prefix + randomBytes(12).toString("hex
 function draftsOf(reply: Reply, failure: Failure | undefined): Draft[] {
   const content = [...reply.content];
   const first = content[0]?.type;
-  if (first === "text" || first === "tool_use")
+  if (reply.thinks !== false && (first === "text" || first === "tool_use"))
     content.unshift({ type: "thinking", thinking: "Looking at what is needed next." });
   if (failure?.kind === "blank_text") {
     const call = content.findIndex((block) => block.type === "tool_use");

@@ -65,7 +65,7 @@ function play(messages: Anthropic.MessageParam[], rounds = 50): Reply {
 const ANSWERS: Record<string, RegExp> = {
   "Create hello.mjs": /it printed: Hello, World!/,
   "Which is the largest": /\d{5} \.\/agents\/s06_context_compact\.ts/,
-  "Read package.json": /called agent-in-six-layers; its licence is MIT/,
+  "Read package.json": /called agent-in-six-lessons; its licence is MIT/,
   "Create greet.mjs": /Bonjour, World/,
   "Plan and build a module math.mjs": /tested \(both work\) and described/,
   "Plan and write count.mjs": /s01_agent_loop\.ts \d+/,

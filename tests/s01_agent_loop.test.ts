@@ -230,7 +230,7 @@ onEach({ s01, s06 }, (lesson, test) => {
       await goOn(lesson, messages);
     });
 
-    test("ends when it is interrupted in the middle of a reply, of which nothing stays", async () => {
+    test("ends when it is interrupted in the middle of a reply, and keeps nothing of it", async () => {
       const stop = new AbortController();
       server.fail({ kind: "slow", delay: 20 });
       const before = server.journal.length;
@@ -424,7 +424,7 @@ describe("the program", sideBySide, () => {
     for (const part of ["agents/s01_agent_loop", "-y", "Ctrl-C", "Ctrl-D"]) assert.ok(run.screen().includes(part));
   });
 
-  test("takes piped requests one a line, asks nobody, and runs nothing then", async (t) => {
+  test("takes piped requests one per line, asks nobody, and then runs nothing", async (t) => {
     const replies = [bash("touch never"), say("I could not."), say("two")];
     const run = await start(t, lesson, [], { replies, input: "first\n\nsecond\nq\nthird\n" });
     assert.equal(await run.ended, 0);

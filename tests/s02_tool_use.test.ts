@@ -85,7 +85,7 @@ onEach({ s02, s06 }, (lesson, test) => {
       assert.ok(failed);
       assert.match(
         text,
-        /unknown tool (write|constructor|__proto__): there are bash, .*read_file, write_file, edit_file/,
+        /unknown tool (write|constructor|__proto__): the tools are bash, .*read_file, write_file, edit_file/,
       );
     }
   });
@@ -102,7 +102,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     const results = await calling(wrong.map(([name, input]) => use(name, input)));
     for (const [i, [name, , field]] of wrong.entries()) {
       assert.ok(results[i]?.failed);
-      assert.match(results[i].text, new RegExp(`${name} does not fit.*${field}`, "s"));
+      assert.match(results[i].text, new RegExp(`${name} is not valid.*${field}`, "s"));
     }
     assert.ok(!existsSync("f"));
   });

@@ -119,7 +119,8 @@ onEach({ s05, s06 }, (lesson, test) => {
     const { sent } = await turn(lesson, [bash("ls skills"), load("pdf"), done]);
     rmSync(join(late, ".."), { recursive: true });
     const prefixes = sent.map(({ system, tools }) => JSON.stringify([system, tools]));
-    assert.deepEqual(prefixes, prefixes.fill(JSON.stringify([lesson.SYSTEM, lesson.TOOLS])));
+    const first = JSON.stringify([lesson.SYSTEM, lesson.TOOLS]);
+    assert.deepEqual(prefixes, Array(3).fill(first));
     assert.doesNotMatch(lesson.SYSTEM, /late/);
   });
 

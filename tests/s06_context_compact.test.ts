@@ -103,7 +103,7 @@ describe("the limits", () => {
     assert.deepEqual(await limits({ COMPACT_THRESHOLD: "", CONTEXT_WINDOW: "" }), [50_000, 167_000]);
   });
 
-  test("are not guessed: a value that is no number of tokens is an error that names the variable", async () => {
+  test("are not guessed: a value that is not a number of tokens is an error that names the variable", async () => {
     for (const name of ["COMPACT_THRESHOLD", "CONTEXT_WINDOW"]) {
       for (const value of ["0", "-1", "many"])
         await assert.rejects(load({ [name]: value }), new RegExp(`^Error: ${name} `));
@@ -404,7 +404,7 @@ describe("layer 3", () => {
 });
 
 describe("a prompt that is too long after all", () => {
-  const LOST = /There is no summary/;
+  const LOST = /\(No summary/;
   let from = 0;
   beforeEach(() => {
     from = server.journal.length;
@@ -454,7 +454,7 @@ describe("a prompt that is too long after all", () => {
     const lost = talkTo(s06, before, talk.options);
     server.contextLimit = 5_000;
     assert.equal((await lost.ask("go on", say("ok"))).error, undefined);
-    assert.match(lost.compressed(), /Transcript: \.transcripts\/transcript_\d+_\d+\.jsonl\]\n\n\(There is no summary/);
+    assert.match(lost.compressed(), /Transcript: \.transcripts\/transcript_\d+_\d+\.jsonl\]\n\n\(No summary/);
   });
 
   for (const [size, window] of Object.entries({ 58000: 20_000, 49000: 16_000 })) {
@@ -661,7 +661,7 @@ describe("--resume", () => {
 
   test("of a file without messages, or of none, is an error that names it", async () => {
     writeFileSync("empty.jsonl", "");
-    assert.match((await resume("empty.jsonl")).error, /--resume: empty\.jsonl holds no messages; name another file/);
+    assert.match((await resume("empty.jsonl")).error, /--resume: empty\.jsonl contains no messages; name another file/);
     assert.match((await resume("none.jsonl")).error, /none\.jsonl/);
   });
 });
@@ -697,6 +697,6 @@ describe("the program", { concurrency: true }, () => {
   test("says that there is no transcript to resume", async (t) => {
     const run = await start(t, lesson, ["--resume"], { input: "" });
     assert.equal(await run.ended, 1);
-    assert.match(run.screen(), /--resume: there is no transcript in .*\.transcripts; start without it/);
+    assert.match(run.screen(), /--resume: no transcript in .*\.transcripts; run without --resume/);
   });
 });

@@ -220,7 +220,7 @@ async function play({ lesson: number, files, steps }: Script) {
         try {
           return lesson.resume(file, options);
         } catch (error) {
-          if (/holds no messages/.test(String(error))) return [];
+          if (/contains no messages/.test(String(error))) return [];
           throw error;
         }
       });
