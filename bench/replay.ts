@@ -20,7 +20,7 @@ export type Job = { file: string; session: Session };
 /** One request and what it was billed for, in tokens. */
 export type Call = {
   isSummary: boolean;
-  /** The whole prompt, and what of it was read from the cache and written to it. */
+  /** The whole prompt, and how much was read from the cache and written to it. */
   context: number;
   read: number;
   written: number;
@@ -52,7 +52,7 @@ function follow({ runEdit, runRead, runWrite }: Lesson, call: Anthropic.ToolUseB
     const known = offset > 1 ? runRead(path).split("\n") : [];
     const before = Array.from({ length: offset - 1 }, (_, i) => known[i] ?? "");
     runWrite(path, [...before, ...shown, ...known.slice(before.length + shown.length)].join("\n"));
-  } catch {} // a file outside the workspace, or one of which the record shows too little
+  } catch {} // a file outside the workspace, or one that the record shows too little of
 }
 
 let replays = 0;

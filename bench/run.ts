@@ -76,7 +76,7 @@ function chosen(names: string): Strategy[] {
   const asked = names.split(",").map((name) => name.trim());
   const unknown = asked.find((name) => name !== "all" && !STRATEGIES.some((strategy) => strategy.name === name));
   if (unknown)
-    throw new Error(`there is no strategy "${unknown}", but: ${STRATEGIES.map(({ name }) => name).join(", ")}`);
+    throw new Error(`there is no strategy "${unknown}"; there are: ${STRATEGIES.map(({ name }) => name).join(", ")}`);
   return STRATEGIES.filter(({ name }, i) => i === 0 || asked.includes("all") || asked.includes(name));
 }
 
@@ -115,7 +115,7 @@ async function main(): Promise<void> {
   const count = (values: number[]) => values.reduce((sum, value) => sum + value, 0);
   console.log(`${sessions.length} sessions of ${count(sessions.map(roundsIn))} rounds`);
   if (sessions.length < found.length)
-    console.log(`there was no time for ${found.length - sessions.length} older ones; --all takes it`);
+    console.log(`there was no time for ${found.length - sessions.length} older ones; --all takes them too`);
   const cut = sessions.filter((session, i) => whole[i] && roundsIn(session) < roundsIn(whole[i])).length;
   if (cut > 0) console.log(`${cut} are cut where 200,000 tokens are full; --all takes them whole`);
   const drawn = sessions.filter(({ isTimed }) => !isTimed).length;

@@ -105,7 +105,7 @@ function placeOf(text: string, change: Change): string | undefined {
 }
 
 /**
- * Changes `each` places of each file, one a round, as far as they were seen. Every `reread`-th is read again first; every
+ * Changes `each` places of each file, one per round, as far as they were seen. Every `reread`-th is read again first; every
  * `slip`-th is tried from memory with wrong indentation, and read again then.
  */
 const change = (paths: string[], by: Change, { each, reread = 0, slip = 0 }: Manner) =>

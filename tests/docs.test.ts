@@ -110,11 +110,12 @@ test("what changed since the lesson before is shown as a table and as a diff", a
   assert.equal(await sync("diff s02"), `<details>\n<summary>s01 → s02: config</summary>\n\n${diff}\n</details>\n`);
 });
 
-test("the table of lessons has their ideas and how long they are", async () => {
-  const table = `| lesson | the idea | lines | added |
-| --- | --- | ---: | ---: |
-| [s01: count](s01_count.md) | Counting is adding | [33](../agents/s01_count.ts) | +18 |
-| [s02: tools](s02_tools.md) | A tool | [35](../agents/s02_tools.ts) | +6 |
+test("the table of lessons has their ideas, how long they are and how long they take", async () => {
+  write("docs/s01_count.md", "word ".repeat(200));
+  const table = `| lesson | the idea | lines | added | reading |
+| --- | --- | ---: | ---: | ---: |
+| [s01: count](s01_count.md) | Counting is adding | [33](../agents/s01_count.ts) | +18 | 2 min |
+| [s02: tools](s02_tools.md) | A tool | [35](../agents/s02_tools.ts) | +6 | 1 min |
 `;
   assert.equal(await sync("lessons"), table);
 });
@@ -129,12 +130,52 @@ test("an output can be shown in part", async () => {
   assert.equal(await sync("run head 1 tail 2: seq 9"), fence("console", "$ seq 9\n1\n[…]\n8\n9"));
 });
 
+test("the messages around a compaction are shown as the transcript has them", async () => {
+  const calls = [{ type: "tool_use", id: "a", name: "bash", input: { command: "ls" } }];
+  const results = [{ type: "tool_result", tool_use_id: "a", content: "1\n2\n3\n4" }];
+  const messages = [{ role: "user", content: [{ type: "text", text: `A\n\nsummary\n${"x".repeat(81)}` }] }];
+  const lines = [
+    { role: "user", content: "list" },
+    { role: "assistant", content: calls },
+    { role: "user", content: results },
+    { type: "compaction", messages },
+    { role: "user", content: "and now?" },
+    { type: "compaction", messages: [] },
+  ];
+  write("t.jsonl", `${lines.map((line) => JSON.stringify(line)).join("\n")}\n`);
+  const before = `… earlier messages: 1
+
+assistant  tool_use     bash {"command":"ls"}
+user       tool_result  1
+                        2
+                        3
+                        … more lines: 1`;
+  assert.equal(await sync("history t.jsonl 1 before 2"), fence("text", before));
+  const after = `user       text         A\n${" ".repeat(24)}summary\n${" ".repeat(24)}${"x".repeat(80)} …`;
+  assert.equal(await sync("history t.jsonl 1 after 3"), fence("text", after));
+  assert.equal(await sync("history t.jsonl 2 before 2"), fence("text", `${after}\nuser       text         and now?`));
+  assert.deepEqual(await check("<!-- sync: history t.jsonl 3 after 2 -->\n<!-- /sync -->"), [
+    `1: history t.jsonl 3 after 2: ${root}/t.jsonl has only 2 compactions`,
+  ]);
+});
+
 test("lengths, constants and results of the bench are shown within a sentence", async () => {
   assert.equal(await sync("= lines s02"), "35");
   assert.equal(await sync("= lines s02 config"), "2");
   assert.equal(await sync("= const s01 STEP+LIMIT"), "2,001"); // STEP is not exported
   assert.equal(await sync("= bench forms.two.cost 1"), "1,234.6");
   assert.equal(await sync("bench costs"), "cost: 1234.567\n");
+});
+
+test("figures are drawn again, and named when they are stale", async () => {
+  for (const folder of ["viewer", "docs/figures"]) mkdirSync(join(root, folder));
+  write("viewer/figures.ts", `export const figures = (root: string) => ({ "a.svg": "<svg>" + root + "</svg>" });\n`);
+  write("docs/figures/a.svg", "<svg></svg>");
+  const stale = ["docs/figures/a.svg: stale (run docs:sync): its recording has changed"];
+  assert.deepEqual(await docs("check", root), stale);
+  assert.deepEqual([await docs("sync", root), await docs("check", root)], [[], []]);
+  assert.equal(readFileSync(join(root, "docs/figures/a.svg"), "utf8"), `<svg>${root}</svg>`);
+  rmSync(join(root, "viewer"), { recursive: true });
 });
 
 test("the first line of a page that is stale is named", async () => {
@@ -147,7 +188,7 @@ test("a directive that cannot be made is named, with what there is instead", asy
   const page = directives.map((directive) => `<!-- sync: ${directive} -->\n<!-- /sync -->`).join("\n");
   assert.deepEqual(await check(`${page}\nIt is <!--= const s01 X -->1<!--/-->`), [
     "1: header s03: there is no lesson s03; there are s01, s02",
-    "3: heading s01: there is no kind heading; there are region, header, changes, diff, run, lessons, bench",
+    "3: heading s01: there is no kind heading; there are region, header, changes, diff, run, lessons, history, bench",
     '5: region s01 config: "X": the region has no line with X',
     "7: region s01 config: X: there is no declaration X; there are STEP, LIMIT",
     "9: region s01 X: there is no region X; there are config, count",
@@ -172,11 +213,51 @@ test("links to files and headings that do not exist are named, but not those in 
   ]);
 });
 
+test("italics are names of tests", async () => {
+  mkdirSync(join(root, "tests"));
+  write("tests/a.test.ts", `test("adds one to n", () => {});\ntest(\`\${each}: adds \${n} at once\`, () => {});\n`);
+  assert.deepEqual(
+    await check("*adds one to n* *adds two at once* *two words* **not in italics**\n*adds nothing to n*"),
+    ['2: there is no test "adds nothing to n"; italics are for names of tests'],
+  );
+  rmSync(join(root, "tests"), { recursive: true });
+});
+
 test("code that is too long for the column is named", async () => {
   const [fits, long] = ["–".repeat(120), "–".repeat(121)];
   assert.deepEqual(await check(fence("ts", `${fits}\n${long}`) + fence("diff", long)), [
     "3: code longer than 120 characters",
   ]);
+});
+
+test("a Chinese page has Chinese tables, and is named when its English has changed", async () => {
+  mkdirSync(join(root, "docs/zh"), { recursive: true });
+  const run = "<!-- sync: run echo hi -->\n<!-- /sync -->\n";
+  write("docs/page.md", `# Page\n\nOne.\n\n## Two\n\n${run}`);
+  write("docs/zh/page.md", `# 页面\n\n一。\n\n## 二\n\n${run}`);
+  const stale = await docs("check", root);
+  const hashes = stale.flatMap((failure) => /<!-- en: \w+ -->/.exec(failure) ?? []);
+  assert.equal(hashes.length, 2);
+  write("docs/zh/page.md", `# 页面\n${hashes[0]}\n\n一。\n\n## 二\n${hashes[1]}\n\n${run}`);
+  assert.deepEqual([await docs("sync", root), await docs("check", root)], [[], []]);
+
+  write("docs/page.md", `# Page\n\nOne.\n\n## Two\n\nTwo.\n\n## Three\n`);
+  const [sections, changed, parts] = await docs("check", root);
+  assert.match(sections ?? "", /^docs\/zh\/page\.md: it has 2 sections, and docs\/page\.md has 3/);
+  assert.match(changed ?? "", /^docs\/zh\/page\.md:6: "Two" in docs\/page\.md has changed: compare/);
+  assert.match(parts ?? "", /^docs\/zh\/page\.md:6: docs\/page\.md generates other parts here: none/);
+
+  write("docs/page.md", "");
+  write("docs/zh/page.md", "<!-- sync: lessons -->\n<!-- /sync -->\n<!-- sync: changes s02 -->\n<!-- /sync -->\n");
+  for (const name of ["s01_count", "s02_tools"]) write(`docs/zh/${name}.md`, "# 计数\n> 计数就是加法。\n");
+  await docs("sync", root);
+  const page = readFileSync(join(root, "docs/zh/page.md"), "utf8");
+  assert.match(
+    page,
+    /\| 课程 \|.*\n.*\n\| \[计数\]\(s01_count\.md\) \| 计数就是加法 \| \[33\]\(\.\.\/\.\.\/agents\/s01_count\.ts\)/,
+  );
+  assert.match(page, /\| 有改动 \|.*\n.*\| 新增 \|/);
+  rmSync(join(root, "docs/zh"), { recursive: true });
 });
 
 test("a lesson's page that is too long is named; code, tables and what is generated are no words", async () => {
@@ -190,4 +271,7 @@ test("a lesson's page that is too long is named; code, tables and what is genera
     "docs/s01_count.md: 255 lines, more than 250",
     "docs/s01_count.md: 910 words of prose, more than 900",
   ]);
+  write("docs/s01_count.md", fence("text", "a\n".repeat(90)) + fence("sh", "a\n".repeat(80)));
+  assert.deepEqual(await docs("check", root), ["docs/s01_count.md: 81 lines of code, more than 80"]);
+  write("docs/s01_count.md", "");
 });

@@ -1,9 +1,9 @@
-/** What is wrong with a page besides what is generated: dead links, long lines of code, too many words. */
-import { existsSync, readFileSync } from "node:fs";
+/** What is wrong with a page besides what is generated: dead links, names of tests that are gone, too much of anything. */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import GithubSlugger from "github-slugger";
 import { lineAt } from "./lessons.ts";
-import { FENCE, type Page, type Report, withoutCode } from "./page.ts";
+import { countWords, FENCE, type Page, type Report, withoutCode } from "./page.ts";
 
 export function checkPage(root: string, { file, text, prose }: Page, report: Report): void {
   for (const { 0: block, 2: language = "", index } of text.matchAll(FENCE)) {
@@ -15,21 +15,43 @@ export function checkPage(root: string, { file, text, prose }: Page, report: Rep
     const error = linkError(root, file, url);
     if (error) report(`${file}:${lineAt(text, index)}`, `dead link ${url}: ${error}`);
   }
-  const [, lesson] = /^docs\/(s\d\d)_/.exec(file) ?? [];
-  if (lesson) {
-    const [maxLines, maxWords] = lesson === "s06" ? [450, 1800] : [250, 900];
-    const [lines, words] = [text.trimEnd().split("\n").length, countWords(prose)];
-    if (lines > maxLines) report(file, `${number(lines)} lines, more than ${number(maxLines)}`);
-    if (words > maxWords) report(file, `${number(words)} words of prose, more than ${number(maxWords)}`);
+  const tests = testNames(root);
+  for (const { 1: name = "", index } of withoutCode(prose).matchAll(NAME_OF_A_TEST)) {
+    const isTest = tests.some((pattern) => pattern.test(name.replace(/\s+/g, " ")));
+    if (!isTest) report(`${file}:${lineAt(text, index)}`, `there is no test "${name}"; italics are for names of tests`);
   }
+  const [, lesson] = /^docs\/(?:zh\/)?(s\d\d)_/.exec(file) ?? [];
+  if (lesson) {
+    const limits = lesson === "s06" ? { lines: 450, words: 1800, code: 160 } : { lines: 250, words: 900, code: 80 };
+    const sizes = { lines: text.trimEnd().split("\n").length, words: countWords(prose), code: countCode(text) };
+    const what = { lines: "lines", words: "words of prose", code: "lines of code" };
+    for (const kind of ["lines", "words", "code"] as const)
+      if (sizes[kind] > limits[kind])
+        report(file, `${number(sizes[kind])} ${what[kind]}, more than ${number(limits[kind])}`);
+  }
+}
+
+/** Three words or more in italics. */
+const NAME_OF_A_TEST = /(?<![*\w])\*(?!\*)(\S+\s\S+\s(?:(?!\n\n)[^*])*?)\*(?![*\w])/g;
+const TITLE = /\btest\w*\(\s*(["`])(?:\$\{.*?\}: )?(.*?)\1,/g;
+
+/** The names of the tests, without the lesson or prompt in front; what comes from a variable can be anything. */
+function testNames(root: string): RegExp[] {
+  const folder = join(root, "tests");
+  const files = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".ts")) : [];
+  const code = files.map((name) => readFileSync(join(folder, name), "utf8")).join("\n");
+  return [...code.matchAll(TITLE)].flatMap(([, , title = ""]) => {
+    const literals = title.split(/\$\{.*?\}/).map((part) => part.replace(/[^\w\s]/g, "\\$&"));
+    return literals.join("") ? [new RegExp(`^${literals.join(".*")}$`)] : [];
+  });
 }
 
 const number = (value: number) => value.toLocaleString("en-US");
 
-/** The words of a page's prose without tables, comments and the targets of links. */
-function countWords(prose: string): number {
-  const text = prose.replace(/^ *\|.*$|<.*?>|\]\(.*?\)/gm, " ");
-  return text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
+/** The lines of code on a page: not of diagrams, output and diffs. */
+function countCode(text: string): number {
+  const blocks = [...text.matchAll(FENCE)].filter(([, , language = ""]) => /^(ts|js|sh|json|python)/.test(language));
+  return blocks.flatMap(([block]) => block.split("\n").slice(1, -1)).length;
 }
 
 /** Why a link leads nowhere. Links to other sites are not followed. */

@@ -1,11 +1,13 @@
 /** Keeps the pages in step with the code. */
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { checkPage } from "./check.ts";
 import { readLessons } from "./lessons.ts";
 import { readPage } from "./page.ts";
 import { render } from "./render.ts";
 import { recorder } from "./run.ts";
+import { checkTranslation } from "./translation.ts";
 
 /**
  * `sync` writes what is generated into the pages of a project; `check` finds what is stale, dead or too long.
@@ -32,10 +34,27 @@ export async function docs(mode: "sync" | "check", root: string): Promise<string
       const at = has.findIndex((line, i) => line !== wanted[i]);
       if (at >= 0) report(`${file}:${at + 1}`, `stale (run docs:sync): it has "${has[at]}" instead of "${wanted[at]}"`);
       checkPage(root, page, report);
+      checkTranslation(root, page, report);
     }
   }
 
-  const files = ["README.md", "CONTRIBUTING.md", ...readdirSync(join(root, "docs")).map((name) => `docs/${name}`)];
+  for (const [name, figure] of Object.entries(await drawFigures(root))) {
+    const file = join(root, "docs/figures", name);
+    if (mode === "sync") writeFileSync(file, figure);
+    else if (!existsSync(file) || readFileSync(file, "utf8") !== figure)
+      report(`docs/figures/${name}`, "stale (run docs:sync): its recording has changed");
+  }
+
+  const inDocs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" });
+  const files = ["README.md", "CONTRIBUTING.md", ...inDocs.map((name) => `docs/${name}`)];
   await Promise.all(files.filter((file) => file.endsWith(".md") && existsSync(join(root, file))).map(visit));
   return failures.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+}
+
+/** The text of each file of docs/figures; none in a project without them. */
+async function drawFigures(root: string): Promise<Record<string, string>> {
+  const file = join(root, "viewer/figures.ts");
+  if (!existsSync(file)) return {};
+  const { figures } = await import(pathToFileURL(file).href);
+  return figures(root);
 }

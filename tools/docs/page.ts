@@ -43,3 +43,9 @@ export function readPage(root: string, file: string, report: Report): Page {
   );
   return { file, text, prose, directives: directives.sort((a, b) => a.start - b.start) };
 }
+
+/** The words of a page's prose without tables, comments and the targets of links. */
+export function countWords(prose: string): number {
+  const text = prose.replace(/^ *\|.*$|<.*?>|\]\(.*?\)/gm, " ");
+  return text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
+}

@@ -2,8 +2,9 @@
 import { readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
+import { describe, historyAt } from "./history.ts";
 import { changes, codeOf, declarations, type Lesson, type Lines } from "./lessons.ts";
-import type { Directive, Page } from "./page.ts";
+import { countWords, type Directive, type Page, readPage } from "./page.ts";
 
 export type Project = { root: string; lessons: Map<string, Lesson>; record: (command: string) => Promise<string> };
 type Kinds = Record<string, (args: string, project: Project, page: Page) => string | Promise<string>>;
@@ -16,6 +17,9 @@ function fence(language: string, text: string): string {
 
 const table = (...rows: string[][]) => rows.map((row) => `| ${row.join(" | ")} |`).join("\n");
 const number = (value: number) => value.toLocaleString("en-US");
+const isChinese = (page: Page) => page.file.startsWith("docs/zh/");
+const WORDS_A_MINUTE = 200; // of prose
+const LINES_A_MINUTE = 25; // of code that is new
 const pathFrom = (page: Page, file: string) => relative(dirname(page.file), file);
 const linkTo = (page: Page, { file }: Lesson, { from, to }: Lines, label: string) =>
   `[${label}](${pathFrom(page, file)}#L${from}-L${to})`;
@@ -50,6 +54,17 @@ function pick(lesson: Lesson, region: Lines, list: string): Lines[] {
 const dedent = ([first = "", ...rest]: string[]) =>
   [first, ...rest].join("\n").replaceAll(new RegExp(`^ {${first.search(/\S/)}}`, "gm"), "");
 
+const CHANGES = {
+  en: { heads: ["region", "", "lines", "diff"], new: "new", changed: "changed", same: "same" },
+  zh: { heads: ["区域", "", "行数", "差异"], new: "新增", changed: "有改动", same: "不变" },
+};
+
+/** The first lines of a translated page as a lesson's header has them: the title, a blank line, the idea. */
+function headOf(root: string, file: string): string[] {
+  const text = readFileSync(join(root, file), "utf8");
+  return [/^# (.*)$/m.exec(text)?.[1] ?? "", "", /^> (.*)$/m.exec(text)?.[1] ?? ""];
+}
+
 /** @throws if there is no such file: `npm run bench` writes it */
 const results = (root: string): unknown => JSON.parse(readFileSync(join(root, "bench/results.json"), "utf8"));
 
@@ -61,7 +76,8 @@ const BLOCKS: Kinds = {
     const shown = list ? pick(lesson, region, list) : [region];
     const links = shown.map((lines) => linkTo(page, lesson, lines, `${lines.from}–${lines.to}`));
     const code = shown.map((lines) => dedent(codeOf(lesson, lines))).join("\n\n");
-    return `<sub>\`${lesson.file}\`, lines ${links.join(", ")}</sub>\n\n${fence("ts", code)}`;
+    const place = isChinese(page) ? `，第 ${links.join("、")} 行` : `, lines ${links.join(", ")}`;
+    return `<sub>\`${lesson.file}\`${place}</sub>\n\n${fence("ts", code)}`;
   },
 
   header(args, { lessons }) {
@@ -71,19 +87,23 @@ const BLOCKS: Kinds = {
 
   changes(args, { lessons }, page) {
     const lesson = find("lesson", args, lessons);
+    const words = CHANGES[isChinese(page) ? "zh" : "en"];
     const all = changes(lesson);
     const rows = all.flatMap(({ name, region, state, added, removed }) => {
       const label = linkTo(page, lesson, region, `\`${name}\``);
-      return state === "same" ? [] : [[label, state, number(region.to - region.from + 1), `+${added} −${removed}`]];
+      return state === "same"
+        ? []
+        : [[label, words[state], number(region.to - region.from + 1), `+${added} −${removed}`]];
     });
     const same = all.flatMap(({ name, state }) => (state === "same" ? [`\`${name}\``] : []));
-    if (same.length > 0) rows.push([same.join(", "), "same", "", ""]);
-    return table(["region", "", "lines", "diff"], ["---", "---", "---:", "---"], ...rows);
+    if (same.length > 0) rows.push([same.join(", "), words.same, "", ""]);
+    return table(words.heads, ["---", "---", "---:", "---"], ...rows);
   },
 
   diff(args, { lessons }) {
-    const lesson = find("lesson", args, lessons);
-    const changed = changes(lesson).filter(({ state }) => state === "changed");
+    const [lessonName = "", region] = args.split(" ");
+    const lesson = find("lesson", lessonName, lessons);
+    const changed = changes(lesson).filter(({ name, state }) => state === "changed" && (!region || name === region));
     const title = `${lesson.before?.name} → ${lesson.name}: ${changed.map(({ name }) => name).join(", ")}`;
     const diff = fence("diff", changed.flatMap(({ diff }) => diff).join("\n"));
     return `<details>\n<summary>${title}</summary>\n\n${diff}\n\n</details>`;
@@ -97,14 +117,31 @@ const BLOCKS: Kinds = {
     return fence("console", [`$ ${command}`, ...lines].join("\n").trimEnd());
   },
 
-  lessons(_, { lessons }, page) {
+  lessons(_, { root, lessons }, page) {
     const rows = [...lessons.values()].map((lesson) => {
-      const [title = "", , idea = ""] = lesson.header;
+      const file = isChinese(page) ? lesson.page.replace("docs", "docs/zh") : lesson.page;
+      const [title = "", , idea = ""] = isChinese(page) ? headOf(root, file) : lesson.header;
       const added = changes(lesson).reduce((sum, change) => sum + change.added, 0);
       const code = `[${number(lesson.lines.length)}](${pathFrom(page, lesson.file)})`;
-      return [`[${title}](${pathFrom(page, lesson.page)})`, idea.replace(/\.$/, ""), code, `+${added}`];
+      const words = countWords(readPage(root, lesson.page, () => {}).prose);
+      const minutes = Math.ceil(words / WORDS_A_MINUTE + added / LINES_A_MINUTE);
+      const link = `[${title}](${pathFrom(page, file)})`;
+      return [link, idea.replace(/[.。]$/, ""), code, `+${added}`, `${minutes} min`];
     });
-    return table(["lesson", "the idea", "lines", "added"], ["---", "---", "---:", "---:"], ...rows);
+    const chinese = ["课程", "要点", "行数", "新增", "阅读"];
+    const heads = isChinese(page) ? chinese : ["lesson", "the idea", "lines", "added", "reading"];
+    return table(heads, ["---", "---", "---:", "---:", "---:"], ...rows);
+  },
+
+  /** `FILE N before 4` shows the last messages before the Nth compaction, `FILE N after 6` what replaced all. */
+  history(args, { root }) {
+    const [file = "", which = "", side, number = ""] = args.split(" ");
+    if (side !== "before" && side !== "after") throw new Error("name the side: before or after");
+    const messages = historyAt(join(root, file), Number(which), side);
+    const shown = side === "before" ? messages.slice(-number) : messages;
+    const more = messages.length > shown.length ? [`… earlier messages: ${messages.length - shown.length}\n`] : [];
+    const most = side === "before" ? 3 : Number(number);
+    return fence("text", [...more, ...shown.map((message) => describe(message, most))].join("\n"));
   },
 
   async bench(name, { root }) {

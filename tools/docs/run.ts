@@ -26,7 +26,7 @@ async function record(root: string, command: string): Promise<string> {
   // Prompts hold the folder's path and the lesson's pid. Both are as long in every run, or prompts would differ in tokens.
   const base = realpathSync(tmpdir());
   const home = mkdtempSync(join(base, "docs".padEnd(60 - base.length, "-")));
-  const cwd = join(home, "six-layers");
+  const cwd = join(home, "six-lessons");
   try {
     const isCopied = (path: string) => path === root || !/^(node_modules$|\.)/.test(basename(path));
     cpSync(root, cwd, { recursive: true, filter: isCopied });

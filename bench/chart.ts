@@ -1,0 +1,44 @@
+/** Draws what the strategies cost, for docs/benchmarks.md. */
+import * as Plot from "@observablehq/plot";
+import { parseHTML } from "linkedom";
+import { READ_PRICES, type Results } from "./report.ts";
+
+const COLOURS = {
+  light: "--text:#1f2328;--line:#d0d7de;--other:#8c959f;--s06:#0969da",
+  dark: "--text:#e6edf3;--line:#3d444d;--other:#6e7681;--s06:#58a6ff",
+};
+const STYLE = `svg{font:12px system-ui,sans-serif;color:var(--text);${COLOURS.light}}@media (prefers-color-scheme:dark){svg{${COLOURS.dark}}}`;
+
+/** A bar for each strategy, the cheapest first. @returns an SVG file that follows the reader's light or dark mode */
+export function drawStrategies({ strategies }: Results): string {
+  const price = READ_PRICES.length - 1; // the price of the newest models
+  const base = strategies["never compacting"]?.costs[price] ?? Number.NaN;
+  const rows = Object.entries(strategies).map(([name, { costs, grounded, edits }]) => {
+    const cost = (costs[price] ?? 0) / base;
+    return { name, cost, label: `${cost.toFixed(2)} · ${((100 * grounded) / edits).toFixed(1)} % grounded` };
+  });
+  rows.sort((a, b) => a.cost - b.cost);
+  const { document } = parseHTML("<html></html>");
+  const chart = Plot.plot({
+    document,
+    width: 760,
+    height: 75 + 22 * rows.length,
+    marginLeft: 230,
+    marginRight: 160,
+    marginBottom: 40,
+    style: { background: "transparent", fontSize: "12px" },
+    x: { label: "cost, where never compacting is 1", grid: true, ticks: 5 },
+    y: { label: null, domain: rows.map(({ name }) => name), tickSize: 0 },
+    marks: [
+      Plot.barX(rows, { x: "cost", y: "name", fill: ({ name }) => (name === "s06" ? "var(--s06)" : "var(--other)") }),
+      Plot.text(rows, { x: "cost", y: "name", text: "label", textAnchor: "start", dx: 6, fill: "var(--text)" }),
+    ],
+  });
+  const style = document.createElement("style");
+  style.textContent = STYLE;
+  chart.querySelector("style")?.replaceWith(style);
+  chart.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  chart.setAttribute("role", "img");
+  chart.setAttribute("aria-label", "The cost of each strategy, and the share of edits that found their text");
+  return `${chart.outerHTML}\n`;
+}
