@@ -1,0 +1,166 @@
+import GithubSlugger from "github-slugger";
+import { type DefaultTheme, defineConfig, type LocaleSpecificConfig, postcssIsolateStyles } from "vitepress";
+import { type Highlight, script } from "./code.ts";
+import { lessons, pageOf, prefixes, read, titleOf, translated } from "./files.ts";
+import { configure } from "./markdown.ts";
+import { words } from "./words.ts";
+
+/** On the server Vue is the one beside this folder, which a page in `docs/` wouldn't find. */
+const vue = {
+  name: "vue",
+  enforce: "pre" as const,
+  resolveId: (id: string, _importer: string | undefined, { ssr }: { ssr?: boolean }) =>
+    ssr && /^vue(\/server-renderer)?$/.test(id) ? { id, external: true } : undefined,
+};
+
+let highlight: Highlight | undefined;
+
+/** `import("virtual:scripts")` knows how to load each lesson's script: a chunk of its own, for wide screens only. */
+const scripts = {
+  name: "scripts",
+  resolveId: (id: string) => (/^virtual:scripts?\b/.test(id) ? `\0${id}` : undefined),
+  load(id: string) {
+    if (id === "\0virtual:scripts")
+      return `export default { ${[...lessons.keys()].map((name) => `${name}: () => import("virtual:script/${name}")`)} }`;
+    const [, name] = /^\0virtual:script\/(\w+)$/.exec(id) ?? [];
+    if (name && highlight) return `export default ${JSON.stringify(script(name, highlight))}`;
+  },
+};
+
+/** Chinese has no spaces between words. A function that the site stores as text: it can use nothing around it. */
+const tokenize = (text: string): string[] =>
+  text
+    .split(/[\s\p{P}\p{S}]+/u)
+    .filter(Boolean)
+    .flatMap((word) =>
+      /\p{Script=Han}/u.test(word)
+        ? Array.from(new Intl.Segmenter("zh", { granularity: "word" }).segment(word), ({ segment }) => segment)
+        : [word],
+    );
+
+const ZH: DefaultTheme.Config = {
+  outline: { label: "本页目录", level: [2, 3] },
+  docFooter: { prev: "上一页", next: "下一页" },
+  sidebarMenuLabel: "目录",
+  returnToTopLabel: "回到顶部",
+  darkModeSwitchLabel: "外观",
+  lightModeSwitchTitle: "切换到浅色模式",
+  darkModeSwitchTitle: "切换到深色模式",
+  langMenuLabel: "切换语言",
+  skipToContentLabel: "跳到正文",
+  notFound: { title: "页面不存在", quote: "这个地址没有对应的页面。", linkLabel: "回到首页", linkText: "回到首页" },
+};
+
+const SEARCH_ZH = {
+  button: { buttonText: "搜索", buttonAriaLabel: "搜索" },
+  modal: {
+    displayDetails: "显示详细列表",
+    resetButtonTitle: "清除搜索词",
+    backButtonTitle: "关闭搜索",
+    noResultsText: "没有找到相关内容:",
+    footer: {
+      selectText: "打开",
+      selectKeyAriaLabel: "回车键",
+      navigateText: "移动",
+      navigateUpKeyAriaLabel: "向上键",
+      navigateDownKeyAriaLabel: "向下键",
+      closeText: "关闭",
+      closeKeyAriaLabel: "Esc 键",
+    },
+  },
+};
+
+function locale(prefix: string): LocaleSpecificConfig<DefaultTheme.Config> & { label: string } {
+  const { title, description, footer, ...labels } = words(prefix);
+  const link = (file: string) => ({
+    text: titleOf(translated(file, prefix)),
+    link: `/${prefix}${pageOf(file)}.html`,
+  });
+  const all = [...lessons.values()];
+  const groups = [
+    { text: labels.lessons, items: all.map(({ page }) => link(page)) },
+    {
+      text: labels.changes,
+      items: all.flatMap(({ name, before }) =>
+        before ? { text: `${before.name} → ${name}`, link: `/${prefix}changes/${name}.html` } : [],
+      ),
+    },
+    {
+      text: labels.reference,
+      items: ["docs/promises.md", "docs/python.md", "docs/benchmarks.md", "README.md", "CONTRIBUTING.md"].map(link),
+    },
+  ];
+  const viewer = { text: labels.viewer, link: `/${prefix}viewer.html` };
+  return {
+    label: prefix ? "简体中文" : "English",
+    lang: prefix ? "zh-CN" : "en",
+    title,
+    description,
+    themeConfig: {
+      nav: [...groups, viewer],
+      sidebar: [...groups, viewer],
+      outline: { level: [2, 3] },
+      footer: { message: footer },
+      ...(prefix && ZH),
+    },
+  };
+}
+
+const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 12 12">${[1, 3, 5, 7, 9]
+  .map((y) => `<rect x="1" y="${y}" width="10" height="1.4" rx=".7" fill="#5672cd"/>`)
+  .join("")}</svg>`;
+
+export default defineConfig({
+  srcDir: "..", // the pages link to files all over the repository
+  srcExclude: ["!(docs|site)/**/*", "site/!(pages)/**/*", "!(README|CONTRIBUTING).md"],
+  outDir: ".vitepress/dist",
+  base: `${process.env.BASE ?? ""}/`, // of GitHub Pages, for example /agent-in-six-lessons
+  rewrites: (page) => `${pageOf(page)}.md`,
+  locales: Object.fromEntries(prefixes.map((prefix) => [prefix ? "zh" : "root", locale(prefix)])),
+  head: [["link", { rel: "icon", href: `data:image/svg+xml,${encodeURIComponent(icon)}` }]],
+  themeConfig: {
+    externalLinkIcon: true,
+    search: {
+      provider: "local",
+      options: { miniSearch: { options: { tokenize } }, locales: { zh: { translations: SEARCH_ZH } } },
+    },
+  },
+  markdown: {
+    theme: { light: "github-light-high-contrast", dark: "github-dark-default" },
+    anchor: { slugify: (title) => new GithubSlugger().slug(title) }, // links to headings are GitHub's
+    attrs: { disable: true },
+    codeTransformers: [
+      {
+        line(node, number) {
+          if (this.options.lang === "console" && this.source.split("\n")[number - 1]?.startsWith("$ "))
+            this.addClassToHast(node, "command");
+        },
+      },
+    ],
+    config(md) {
+      configure(md);
+      highlight = md.options.highlight as Highlight;
+    },
+  },
+  transformPageData({ relativePath, frontmatter }) {
+    const [, prefix = "", page = ""] = /^(zh\/)?(.*)\.md$/.exec(relativePath) ?? [];
+    const lesson = /^s\d\d(?=_)/.exec(page)?.[0];
+    const { title, tagline, start, viewer } = words(prefix);
+    const [, commands] = /```sh\n(.*?)\n```/s.exec(read(translated("README.md", prefix))) ?? [];
+    const actions = [
+      { text: start, link: `/${prefix}s01_agent_loop.html` },
+      { text: viewer, link: `/${prefix}viewer.html`, theme: "alt" },
+    ];
+    if (page === "index")
+      Object.assign(frontmatter, { layout: "home", hero: { text: title, tagline, actions }, commands });
+    if (lesson) Object.assign(frontmatter, { pageClass: "lesson", aside: false, lesson });
+  },
+  vite: {
+    plugins: [vue, scripts],
+    css: { postcss: { plugins: [postcssIsolateStyles({ includeFiles: [/vp-doc\.css/] })] } }, // the viewer has its own
+    build: {
+      chunkSizeWarningLimit: 2000,
+      rollupOptions: { onwarn: (warning, warn) => warning.code !== "INVALID_ANNOTATION" && warn(warning) }, // of zod
+    },
+  },
+});

@@ -1,0 +1,28 @@
+/** A source's page: `#L64-L70` in its address marks these lines and scrolls to them. */
+import { inBrowser, type Router } from "vitepress";
+import { nextTick } from "vue";
+
+/** `#L64-L70`, `#L64` → both lines */
+export function linesOf(hash: string): { from: number; to: number } | undefined {
+  const [, from, to = from] = /#L(\d+)(?:-L(\d+))?$/.exec(hash) ?? [];
+  return from ? { from: Number(from), to: Number(to) } : undefined;
+}
+
+function show(): void {
+  const marked = linesOf(location.hash);
+  const lines = document.querySelectorAll(".source .vp-doc .line");
+  for (const [i, line] of lines.entries())
+    line.classList.toggle("marked", !!marked && i + 1 >= marked.from && i + 1 <= marked.to);
+  if (marked) lines[marked.from - 1]?.scrollIntoView({ block: "center" });
+}
+
+export function showLinesOfAddress(router: Router): void {
+  if (!inBrowser) return;
+  const after = router.onAfterRouteChange;
+  router.onAfterRouteChange = async (to) => {
+    await after?.(to);
+    await nextTick();
+    requestAnimationFrame(show);
+  };
+  addEventListener("hashchange", show);
+}

@@ -1,0 +1,91 @@
+/** The built site on a server of its own, and a Chromium to look at it. */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { extname, join } from "node:path";
+import { after } from "node:test";
+import { fileURLToPath } from "node:url";
+import { type BrowserContextOptions, chromium, type Page } from "playwright-core";
+
+const DIST = fileURLToPath(new URL("../.vitepress/test", import.meta.url));
+const BASE = "/six-lessons/"; // npm run test:site builds for such a place, so that an address without it is found out
+const TYPES: Record<string, string> = {
+  ".html": "text/html",
+  ".js": "text/javascript",
+  ".css": "text/css",
+  ".svg": "image/svg+xml",
+};
+
+/** Paths of all pages, `index.html` and `zh/s01_agent_loop.html` for example. */
+export const pages = readdirSync(DIST, { recursive: true, encoding: "utf8" })
+  .filter((path) => path.endsWith(".html") && path !== "404.html")
+  .sort();
+export const hasChinese = pages.includes("zh/index.html");
+export const read = (page: string) => readFileSync(join(DIST, page), "utf8");
+
+const server = createServer(({ url = "" }, response) => {
+  const path = decodeURI(new URL(url, "http://localhost").pathname);
+  const file = join(DIST, path.slice(BASE.length).replace(/(^|\/)$/, "$1index.html"));
+  const found = path.startsWith(BASE) && existsSync(file);
+  response.writeHead(found ? 200 : 404, { "content-type": TYPES[extname(file)] ?? "application/octet-stream" });
+  response.end(found ? readFileSync(file) : "");
+}).listen(0, "127.0.0.1");
+await new Promise((resolve) => server.once("listening", resolve));
+export const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+export const addressOf = (page: string) => `${origin}${BASE}${page}`;
+/** The page that an address on the site is of, if it is on the site. */
+export const pageAt = (address: string) =>
+  address.startsWith(origin + BASE)
+    ? decodeURI(new URL(address).pathname.slice(BASE.length)).replace(/(^|\/)$/, "$1index.html")
+    : undefined;
+
+/** A Chromium of the system; where there is none, the one from a package, which runs on Linux. */
+async function program(): Promise<string> {
+  const { CHROMIUM } = process.env;
+  const places = [
+    "/usr/bin/chromium",
+    "/usr/bin/chromium-browser",
+    "/usr/bin/google-chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+  ];
+  const found = CHROMIUM || places.find((place) => existsSync(place));
+  if (found && found !== "package") return found;
+  const { default: packaged } = await import("@sparticuz/chromium");
+  return packaged.executablePath();
+}
+
+const OFFLINE = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"];
+const browser = await chromium.launch({
+  executablePath: await program(),
+  args: ["--headless", "--no-sandbox", "--disable-gpu", ...OFFLINE],
+});
+after(async () => {
+  await browser.close();
+  server.close();
+});
+
+export const WIDE = { width: 1440, height: 900 };
+export const PHONE = { width: 390, height: 800 };
+
+/** Goes to a page and waits until Vue has it, if scripts run. */
+export async function open(tab: Page, page: string): Promise<void> {
+  await tab.goto(addressOf(page));
+  await tab.waitForFunction('"__vue_app__" in document.querySelector("#app")');
+}
+
+/** Opens a page in a browser of its own, for as long as the work takes. */
+export async function visit<Result>(
+  page: string,
+  options: BrowserContextOptions,
+  work: (page: Page) => Promise<Result>,
+): Promise<Result> {
+  const context = await browser.newContext({ viewport: WIDE, ...options });
+  try {
+    const tab = await context.newPage();
+    await (options.javaScriptEnabled === false ? tab.goto(addressOf(page)) : open(tab, page));
+    return await work(tab);
+  } finally {
+    await context.close();
+  }
+}

@@ -1,0 +1,162 @@
+/** The context viewer on its page, in a Chromium: what opens, what it shows of it, and what it says of other files. */
+import assert from "node:assert/strict";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import type { Page } from "playwright-core";
+import { ROOT } from "../.vitepress/files.ts";
+import { addressOf, open as goTo, hasChinese, PHONE, visit } from "./browser.ts";
+
+type File = { name: string; mimeType: string; buffer: Buffer };
+const file = (name: string, content: string | Buffer): File => ({
+  name,
+  mimeType: "application/octet-stream",
+  buffer: Buffer.from(content),
+});
+const jsonLines = (lines: object[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+const demo = readFileSync(join(ROOT, "viewer/demo.jsonl"), "utf8");
+
+/** A session of Claude Code: each request reads what the one before wrote, and adds `grows` tokens. */
+function claudeSession(requests: number, resultChars: number, grows: number): object[] {
+  let parentUuid: string | null = null;
+  const line = (type: string, message: object, i: number) => {
+    const made = { type, uuid: `${type}-${i}`, parentUuid, timestamp: new Date(60_000 * i).toISOString(), message };
+    parentUuid = made.uuid;
+    return made;
+  };
+  return Array.from({ length: requests }, (_, i) => {
+    const cached = { cache_read_input_tokens: i * grows, cache_creation_input_tokens: grows };
+    const usage = { ...cached, input_tokens: 3, output_tokens: 50 };
+    const content = [{ type: "tool_use", id: `t${i}`, name: "Read", input: { file_path: `/${i}.ts` } }];
+    const result = { type: "tool_result", tool_use_id: `t${i - 1}`, content: `${i} `.padEnd(resultChars, "word ") };
+    return [
+      line("user", { role: "user", content: i === 0 ? "Read all." : [result] }, i),
+      line("assistant", { role: "assistant", id: `m${i}`, model: "claude-opus-5-5", usage, content }, i),
+    ];
+  }).flat();
+}
+
+const status = (page: Page) => page.locator(".cv-status");
+/** Chooses a file on the viewer's page, and waits for a sentence about it that has this. */
+async function choose(page: Page, chosen: File | string, expected: RegExp): Promise<void> {
+  await page.setInputFiles(".context-viewer input[type=file]", chosen);
+  await status(page).filter({ hasText: expected }).waitFor();
+}
+const viewer = <Result>(work: (page: Page) => Promise<Result>) =>
+  visit("viewer.html", {}, async (page) => {
+    await status(page).filter({ hasText: "53 requests" }).waitFor();
+    return work(page);
+  });
+
+test("the recorded demo is open at first, on its page, on the front page and in s06, which link to it", async () => {
+  for (const path of ["index.html", "s06_context_compact.html"])
+    await visit(path, { viewport: PHONE }, async (page) => {
+      await status(page).filter({ hasText: "53 requests, 5 compactions" }).waitFor();
+      await page.click(".context-demo a");
+      await page.waitForURL(addressOf("viewer.html"));
+      await status(page).filter({ hasText: "53 requests, 5 compactions" }).waitFor();
+    });
+});
+
+test("without JavaScript it is a picture", async () => {
+  await visit("index.html", { javaScriptEnabled: false }, async (page) => {
+    const picture = page.locator(".context-demo img");
+    assert.equal(await picture.evaluate((image) => image instanceof HTMLImageElement && image.naturalWidth), 760);
+  });
+});
+
+test("the recorded sessions open", async () => {
+  await viewer(async (page) => {
+    const folder = join(ROOT, "bench/sessions");
+    for (const name of readdirSync(folder)) {
+      const text = readFileSync(join(folder, name), "utf8");
+      const replies = text.split('"role":"assistant"').length - 1;
+      await choose(page, file(name, text), new RegExp(` ${replies} requests`));
+      assert.equal(await page.locator(".cv-chart svg").first().isVisible(), true);
+    }
+  });
+});
+
+test("the sizes of a Claude Code session are those of its usage, request by request, by keyboard", async () => {
+  await viewer(async (page) => {
+    const session = file("session.jsonl", jsonLines(claudeSession(5, 4_000, 1_000)));
+    await choose(page, session, /5 requests, 0 compactions, largest prompt 5,003 tokens/);
+    await page.focus(".context-viewer input[type=range]");
+    for (const [key, request, tokens] of [
+      ["Home", 1, "1,003"],
+      ["ArrowRight", 2, "2,003"],
+      ["End", 5, "5,003"],
+    ] as const) {
+      await page.keyboard.press(key);
+      const heading = page.locator(".cv-detail h3", { hasText: `At request ${request} of 5` });
+      await heading.waitFor();
+      assert.match(await page.innerText(".cv-detail p"), new RegExp(`^${tokens} tokens`));
+    }
+    assert.match(await page.innerText(".cv-detail"), /read from the cache\s*4,000 tokens/);
+  });
+});
+
+test("a compaction of a transcript: before and after, and what was kept", async () => {
+  await viewer(async (page) => {
+    await choose(page, file("transcript_1.jsonl", demo), /5 compactions/);
+    await page.click(".cv-jumps button >> nth=3");
+    await page.locator(".cv-detail h3", { hasText: "At the compaction before request 39" }).waitFor();
+    const sides = await page.locator(".cv-sides h4").allInnerTexts();
+    assert.deepEqual(
+      sides.map((side) => side.replace(/\s*[\d,]+ tokens/, "")),
+      ["Before:", "After:"],
+    );
+    assert.match(await page.innerText(".cv-sides"), /kept word for word/);
+  });
+});
+
+test("a torn file shows what it has, and counts the broken line", async () => {
+  await viewer(async (page) => {
+    await choose(page, file("torn.jsonl", demo.slice(0, demo.length / 2)), /\d+ requests/);
+    assert.match(await page.innerText(".context-viewer footer"), /1 × broken line \(line \d+\)/);
+  });
+});
+
+test("a file that is no session gets a sentence, and the next file opens", async () => {
+  await viewer(async (page) => {
+    await choose(page, file("empty.jsonl", ""), /empty\.jsonl is empty/);
+    const png = Buffer.from("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489", "hex");
+    await choose(page, file("picture.png", png), /picture\.png is not a text file/);
+    await choose(page, file("transcript_1.jsonl", demo), /53 requests/);
+  });
+});
+
+test("50 MB open within seconds, and each step takes less than a second", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "viewer-"));
+  const large = join(folder, "large.jsonl");
+  writeFileSync(large, jsonLines(claudeSession(2_500, 20_000, 60)));
+  try {
+    await viewer(async (page) => {
+      const start = performance.now();
+      await choose(page, large, /2,500 requests/);
+      const opened = performance.now() - start;
+      await page.focus(".context-viewer input[type=range]");
+      const step = performance.now();
+      await page.keyboard.press("End");
+      await page
+        .locator(".cv-detail h3", { hasText: "At request 2,500 of 2,500" })
+        .or(page.locator(".cv-detail h3", { hasText: "At request 2500 of 2500" }))
+        .waitFor();
+      const stepped = performance.now() - step;
+      const heap = await page.evaluate<number>("performance.memory.usedJSHeapSize / 1e6");
+      t.diagnostic(`opened in ${Math.round(opened)} ms, a step in ${Math.round(stepped)} ms, ${Math.round(heap)} MB`);
+      assert.ok(opened < 30_000 && stepped < 5_000, `opened in ${opened} ms, a step in ${stepped} ms`);
+    });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test("it speaks the language of the page", { skip: !hasChinese }, async () => {
+  await visit("zh/viewer.html", {}, async (page) => {
+    await status(page).filter({ hasText: "53 次请求" }).waitFor();
+    await goTo(page, "viewer.html");
+    await status(page).filter({ hasText: "53 requests" }).waitFor();
+  });
+});
