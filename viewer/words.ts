@@ -41,10 +41,10 @@ const en = {
     resume: "resumed",
   } as Record<string, string>,
   axis: { context: "tokens of the prompt", cache: "tokens of the prompt by cache", cost: "cost, in input tokens" },
-  request: "request",
+  request: "model call",
   overTime: "Over time",
-  atRequest: (n: number, of: number) => `At request ${n} of ${of}`,
-  atCompaction: (n: number) => `At the compaction before request ${n}`,
+  atRequest: (n: number, of: number) => `At model call ${n} of ${of}`,
+  atCompaction: (n: number) => `At the compaction before model call ${n}`,
   compactions: "Compactions",
   before: "Before",
   after: "After",
@@ -52,12 +52,12 @@ const en = {
   short: (tokens: number) => (tokens < 1_000 ? whole(tokens) : `${Number((tokens / 1_000).toFixed(1))}k`),
   limit: (tokens: number, source: "inferred" | "window") =>
     `${source === "window" ? "context window" : "limit"} ${whole(tokens)}`,
-  coldAfter: (minutes: number) => `${whole(minutes)} min after the request before: the prompt cache was cold`,
+  coldAfter: (minutes: number) => `${whole(minutes)} min after the model call before: the prompt cache was cold`,
   coldMark: "pause after which the prompt cache was cold",
   compactionMark: "compaction: what it took away",
   blocks: (count: number) => counted(count, "block"),
   group: (count: number) => `${whole(count)} small blocks`,
-  hint: "← → steps through the requests, ↑ ↓ through the blocks. Select a block to read it.",
+  hint: "← → steps through the model calls, ↑ ↓ through the blocks. Select a block to read it.",
   notInFile: "The system prompt and the definitions of the tools are not in the file; only their size is known.",
   cut: (shown: number, of: number) => `${whole(shown)} of ${whole(of)} characters are shown.`,
   more: "Show more",
@@ -69,9 +69,9 @@ const en = {
   open: "Open your own session",
   cost: (units: number, share: string) =>
     `Paid for the whole session: as much as ${whole(units)} input tokens, ${share} of what the same prompts cost without a cache. Prices of Sonnet 5.5 and Opus 5.5: a token read from the cache costs 0.05, written 1.25 (for an hour: 2), output 5.`,
-  demo: "The context of s06 in npm run demo, request by request",
+  demo: "The context of s06 in npm run demo, model call by model call",
   overview: (timeline: Timeline) =>
-    `${timeline.format}: ${counted(timeline.moments.length, "request")}, ${counted(timeline.compactions.length, "compaction")}, largest prompt ${whole(largestOf(timeline))} tokens.`,
+    `${timeline.format}: ${counted(timeline.moments.length, "model call")}, ${counted(timeline.compactions.length, "compaction")}, largest prompt ${whole(largestOf(timeline))} tokens.`,
   source: ({ source: { by, charsPerToken, isSystemKnown, isUnclear }, limits }: Timeline) => {
     const ratio = [...new Set(charsPerToken.map((each) => each.toFixed(1)))].join(" to ");
     const texts = {
@@ -91,7 +91,7 @@ const en = {
   skipped: ({ reason, count, lines }: Skipped) =>
     `${whole(count)} × ${reason}${lines.length > 0 ? ` (line ${lines.join(", ")}${count > lines.length ? ", …" : ""})` : ""}`,
   leftOut: "Left out",
-  nothing: "The file has messages, but no reply of a model: there is no request to show.",
+  nothing: "The file has messages, but no reply of a model: there is no model call to show.",
   took: ({ moment, trigger, before, after }: Compaction) =>
     `${moment + 1} · ${trigger}: ${whole(before.tokens)} → ${whole(after.tokens)}`,
 };
@@ -112,15 +112,15 @@ const REASONS: [RegExp, string][] = [
 
 const zh: Words = {
   choose: "选择会话文件",
-  drop: "或把文件拖到页面任意位置：s06 的记录（.transcripts/），或 Claude Code 的会话（~/.claude/projects）。",
+  drop: "或把文件拖到页面任意位置：s06 的会话记录（.transcripts/），或 Claude Code 的会话（~/.claude/projects）。",
   local: "文件只在本机读取，不会上传。",
   reading: (name) => `正在读取 ${name} …`,
   unreadable: (name, reason) => `无法读取 ${name}：${reason}。请重新选择文件。`,
   faults: {
     empty: (name) => `${name} 是空文件。请选择一个有消息的会话。`,
-    binary: (name) => `${name} 不是文本文件。请选择 .jsonl 文件：s06 的记录或 Claude Code 的会话。`,
-    text: (name) => `${name} 里没有 JSON 行。请选择 .jsonl 文件：s06 的记录或 Claude Code 的会话。`,
-    json: (name) => `${name} 是 JSON，但不是会话：里面没有消息。请选择 s06 的记录或 Claude Code 的会话。`,
+    binary: (name) => `${name} 不是文本文件。请选择 .jsonl 文件：s06 的会话记录或 Claude Code 的会话。`,
+    text: (name) => `${name} 里没有 JSON 行。请选择 .jsonl 文件：s06 的会话记录或 Claude Code 的会话。`,
+    json: (name) => `${name} 是 JSON，但不是会话：里面没有消息。请选择 s06 的会话记录或 Claude Code 的会话。`,
   },
   kinds: {
     ...{ system: "系统提示词与工具", summary: "摘要", file: "恢复的文件", request: "用户请求" },
@@ -140,22 +140,22 @@ const zh: Words = {
     resume: "恢复会话",
   },
   axis: { context: "提示词的 token 数", cache: "提示词的 token 数（按缓存）", cost: "费用（折合输入 token）" },
-  request: "请求",
+  request: "模型调用",
   overTime: "随时间变化",
-  atRequest: (n, of) => `第 ${n} 次请求（共 ${of} 次）`,
-  atCompaction: (n) => `第 ${n} 次请求之前的压缩`,
+  atRequest: (n, of) => `第 ${n} 次模型调用（共 ${of} 次）`,
+  atCompaction: (n) => `第 ${n} 次模型调用之前的压缩`,
   compactions: "压缩",
   before: "压缩前",
   after: "压缩后",
   tokens: (tokens) => `${whole(tokens)} token`,
   short: en.short,
   limit: (tokens, source) => `${source === "window" ? "上下文窗口" : "上限"} ${whole(tokens)}`,
-  coldAfter: (minutes) => `距上一次请求 ${whole(minutes)} 分钟：提示词缓存已失效`,
+  coldAfter: (minutes) => `距上一次模型调用 ${whole(minutes)} 分钟：提示词缓存已失效`,
   coldMark: "停顿过久，提示词缓存已失效",
   compactionMark: "压缩：去掉了多少",
   blocks: (count) => `${whole(count)} 块`,
   group: (count) => `${whole(count)} 个小块`,
-  hint: "← → 切换请求，↑ ↓ 切换内容块；选中一块即可阅读原文。",
+  hint: "← → 切换模型调用，↑ ↓ 切换内容块；选中一块即可阅读原文。",
   notInFile: "系统提示词和工具定义不在文件里，只知道大小。",
   cut: (shown, of) => `已显示 ${whole(shown)} / ${whole(of)} 个字符。`,
   more: "显示更多",
@@ -167,14 +167,14 @@ const zh: Words = {
   open: "打开自己的会话",
   cost: (units, share) =>
     `整个会话的费用相当于 ${whole(units)} 个输入 token，是不用缓存时的 ${share}。按 Sonnet 5.5 与 Opus 5.5 的价格：读缓存 0.05，写缓存 1.25（保留一小时为 2），输出 5。`,
-  demo: "npm run demo 中 s06 的上下文：每次请求由什么组成",
+  demo: "npm run demo 中 s06 的上下文：每次模型调用由什么组成",
   overview: (timeline) =>
-    `${timeline.format}：${whole(timeline.moments.length)} 次请求，${whole(timeline.compactions.length)} 次压缩，最大的提示词 ${whole(largestOf(timeline))} token。`,
+    `${timeline.format}：${whole(timeline.moments.length)} 次模型调用，${whole(timeline.compactions.length)} 次压缩，最大的提示词 ${whole(largestOf(timeline))} token。`,
   source: ({ source: { by, charsPerToken, isSystemKnown, isUnclear }, limits }) => {
     const ratio = [...new Set(charsPerToken.map((each) => each.toFixed(1)))].join("–");
     const texts = {
       counted: `提示词大小由 API 计数；各部分按字符数分摊（每个 token ${ratio} 个字符），文件中的内容解释不了的部分算作系统提示词与工具。`,
-      recorded: `大小按记录里的字符/token 比（${ratio}）估算，s06 会用 API 的计数校正这个比值。`,
+      recorded: `大小按会话记录里的字符/token 比（${ratio}）估算，s06 会用 API 的计数校正这个比值。`,
       assumed: `大小按每个 token ${ratio} 个字符估算：文件里没有计数。`,
     };
     const system = isSystemKnown ? "" : "不含系统提示词与工具：从文件里看不出它们的大小。";
@@ -189,7 +189,7 @@ const zh: Words = {
     return `${reason.replace(pattern, text)} × ${whole(count)}${places}`;
   },
   leftOut: "未显示",
-  nothing: "文件里有消息，但没有模型的回复，因此没有可以显示的请求。",
+  nothing: "文件里有消息，但没有模型的回复，因此没有可以显示的模型调用。",
   took: en.took,
 };
 

@@ -45,17 +45,17 @@ async function choose(page: Page, chosen: File | string, expected: RegExp): Prom
 }
 const viewer = <Result>(work: (page: Page) => Promise<Result>) =>
   visit("viewer.html", {}, async (page) => {
-    await status(page).filter({ hasText: "53 requests" }).waitFor();
+    await status(page).filter({ hasText: "53 model calls" }).waitFor();
     return work(page);
   });
 
 test("the recorded demo is open at first, on its page, on the front page and in s06, which link to it", async () => {
   for (const path of ["index.html", "s06_context_compact.html"])
     await visit(path, { viewport: PHONE }, async (page) => {
-      await status(page).filter({ hasText: "53 requests, 5 compactions" }).waitFor();
+      await status(page).filter({ hasText: "53 model calls, 5 compactions" }).waitFor();
       await page.click(".context-demo a");
       await page.waitForURL(addressOf("viewer.html"));
-      await status(page).filter({ hasText: "53 requests, 5 compactions" }).waitFor();
+      await status(page).filter({ hasText: "53 model calls, 5 compactions" }).waitFor();
     });
 });
 
@@ -72,16 +72,16 @@ test("the recorded sessions open", async () => {
     for (const name of readdirSync(folder)) {
       const text = readFileSync(join(folder, name), "utf8");
       const replies = text.split('"role":"assistant"').length - 1;
-      await choose(page, file(name, text), new RegExp(` ${replies} requests`));
+      await choose(page, file(name, text), new RegExp(` ${replies} model calls`));
       assert.equal(await page.locator(".cv-chart svg").first().isVisible(), true);
     }
   });
 });
 
-test("the sizes of a Claude Code session are those of its usage, request by request, by keyboard", async () => {
+test("the sizes of a Claude Code session are those of its usage, model call by model call, by keyboard", async () => {
   await viewer(async (page) => {
     const session = file("session.jsonl", jsonLines(claudeSession(5, 4_000, 1_000)));
-    await choose(page, session, /5 requests, 0 compactions, largest prompt 5,003 tokens/);
+    await choose(page, session, /5 model calls, 0 compactions, largest prompt 5,003 tokens/);
     await page.focus(".context-viewer input[type=range]");
     for (const [key, request, tokens] of [
       ["Home", 1, "1,003"],
@@ -89,7 +89,7 @@ test("the sizes of a Claude Code session are those of its usage, request by requ
       ["End", 5, "5,003"],
     ] as const) {
       await page.keyboard.press(key);
-      const heading = page.locator(".cv-detail h3", { hasText: `At request ${request} of 5` });
+      const heading = page.locator(".cv-detail h3", { hasText: `At model call ${request} of 5` });
       await heading.waitFor();
       assert.match(await page.innerText(".cv-detail p"), new RegExp(`^${tokens} tokens`));
     }
@@ -101,7 +101,7 @@ test("a compaction of a transcript: before and after, and what was kept", async 
   await viewer(async (page) => {
     await choose(page, file("transcript_1.jsonl", demo), /5 compactions/);
     await page.click(".cv-jumps button >> nth=3");
-    await page.locator(".cv-detail h3", { hasText: "At the compaction before request 39" }).waitFor();
+    await page.locator(".cv-detail h3", { hasText: "At the compaction before model call 39" }).waitFor();
     const sides = await page.locator(".cv-sides h4").allInnerTexts();
     assert.deepEqual(
       sides.map((side) => side.replace(/\s*[\d,]+ tokens/, "")),
@@ -113,7 +113,7 @@ test("a compaction of a transcript: before and after, and what was kept", async 
 
 test("a torn file shows what it has, and counts the broken line", async () => {
   await viewer(async (page) => {
-    await choose(page, file("torn.jsonl", demo.slice(0, demo.length / 2)), /\d+ requests/);
+    await choose(page, file("torn.jsonl", demo.slice(0, demo.length / 2)), /\d+ model calls/);
     assert.match(await page.innerText(".context-viewer footer"), /1 × broken line \(line \d+\)/);
   });
 });
@@ -123,7 +123,7 @@ test("a file that is no session gets a sentence, and the next file opens", async
     await choose(page, file("empty.jsonl", ""), /empty\.jsonl is empty/);
     const png = Buffer.from("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489", "hex");
     await choose(page, file("picture.png", png), /picture\.png is not a text file/);
-    await choose(page, file("transcript_1.jsonl", demo), /53 requests/);
+    await choose(page, file("transcript_1.jsonl", demo), /53 model calls/);
   });
 });
 
@@ -134,14 +134,14 @@ test("50 MB open within seconds, and each step takes less than a second", async 
   try {
     await viewer(async (page) => {
       const start = performance.now();
-      await choose(page, large, /2,500 requests/);
+      await choose(page, large, /2,500 model calls/);
       const opened = performance.now() - start;
       await page.focus(".context-viewer input[type=range]");
       const step = performance.now();
       await page.keyboard.press("End");
       await page
-        .locator(".cv-detail h3", { hasText: "At request 2,500 of 2,500" })
-        .or(page.locator(".cv-detail h3", { hasText: "At request 2500 of 2500" }))
+        .locator(".cv-detail h3", { hasText: "At model call 2,500 of 2,500" })
+        .or(page.locator(".cv-detail h3", { hasText: "At model call 2500 of 2500" }))
         .waitFor();
       const stepped = performance.now() - step;
       const heap = await page.evaluate<number>("performance.memory.usedJSHeapSize / 1e6");
@@ -155,8 +155,8 @@ test("50 MB open within seconds, and each step takes less than a second", async 
 
 test("it speaks the language of the page", { skip: !hasChinese }, async () => {
   await visit("zh/viewer.html", {}, async (page) => {
-    await status(page).filter({ hasText: "53 次请求" }).waitFor();
+    await status(page).filter({ hasText: "53 次模型调用" }).waitFor();
     await goTo(page, "viewer.html");
-    await status(page).filter({ hasText: "53 requests" }).waitFor();
+    await status(page).filter({ hasText: "53 model calls" }).waitFor();
   });
 });
