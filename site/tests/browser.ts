@@ -1,7 +1,8 @@
 /** The built site on a server of its own, and a Chromium to look at it. */
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
 import { after } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -51,6 +52,9 @@ async function program(): Promise<string> {
   ];
   const found = CHROMIUM || places.find((place) => existsSync(place));
   if (found && found !== "package") return found;
+  const folder = mkdtempSync(join(tmpdir(), "chromium-")); // each process unpacks its own
+  after(() => rmSync(folder, { recursive: true, force: true }));
+  process.env.TMPDIR = folder;
   const { default: packaged } = await import("@sparticuz/chromium");
   return packaged.executablePath();
 }
