@@ -202,11 +202,8 @@ export function untilWindow(session: Session): Session {
   return { ...session, turns: turns.filter(({ rounds }) => rounds.length > 0) };
 }
 
-/**
- * Reads a file, or of a folder and those below it the newest `.jsonl` files: the first `most` sessions of at least
- * `rounds` rounds. @throws if the path cannot be read, or no session is found
- */
-export function readSessions(path: string, most = Infinity, rounds = 1): Session[] {
+/** The file, or of a folder and those below it the `.jsonl` files, newest first. @throws if there is none */
+export function sessionFiles(path: string): string[] {
   const stat = statSync(path, { throwIfNoEntry: false });
   if (!stat) throw new Error(`${path} does not exist; name a session file, or a folder with .jsonl files`);
   const entries = stat.isDirectory() ? readdirSync(path, { recursive: true, withFileTypes: true }) : [];
@@ -214,9 +211,16 @@ export function readSessions(path: string, most = Infinity, rounds = 1): Session
   const files = stat.isDirectory() ? found.map((entry) => join(entry.parentPath, entry.name)) : [path];
   if (files.length === 0) throw new Error(`${path} has no .jsonl files in it; name another folder`);
   const times = new Map(files.map((file) => [file, statSync(file).mtimeMs]));
-  files.sort((a, b) => (times.get(b) ?? 0) - (times.get(a) ?? 0) || a.localeCompare(b));
+  return files.sort((a, b) => (times.get(b) ?? 0) - (times.get(a) ?? 0) || a.localeCompare(b));
+}
+
+/**
+ * Reads the newest sessions of a file or folder: the first `most` of at least `rounds` rounds.
+ * @throws if the path cannot be read, or no session is found
+ */
+export function readSessions(path: string, most = Infinity, rounds = 1): Session[] {
   const sessions: Session[] = [];
-  for (const file of files) {
+  for (const file of sessionFiles(path)) {
     const session = sessions.length < most && readSession(file);
     if (session && roundsIn(session) >= rounds) sessions.push(session);
   }

@@ -1,4 +1,4 @@
-/** The viewer: opens a session and shows its context over time, at a request and at a compaction. */
+/** The viewer: opens a session and shows its context over time, at a model call and at a compaction. */
 import { colourOf, colourRules, costOf, drawChart, MARGIN, type View } from "./chart.ts";
 import { make, makeList, makeStrip, makeText, type Shown, type Strip } from "./elements.ts";
 import {

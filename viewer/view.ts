@@ -8,34 +8,21 @@
  * BROWSER=none only prints the address.
  */
 import { spawn } from "node:child_process";
-import { createReadStream, existsSync, readdirSync, statSync } from "node:fs";
+import { createReadStream, existsSync, readdirSync } from "node:fs";
 import { createServer } from "node:http";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { sessionFiles } from "../bench/sessions.ts";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const TRANSCRIPTS = ".transcripts";
 
-/** @returns the newest `.jsonl` file, if there is one */
-function newestIn(folder: string): string | undefined {
-  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
-  const files = entries.filter((entry) => entry.isFile() && entry.name.endsWith(".jsonl"));
-  const times = files.map((file) => {
-    const path = join(file.parentPath, file.name);
-    return { path, time: statSync(path).mtimeMs };
-  });
-  return times.sort((a, b) => b.time - a.time)[0]?.path;
-}
-
 /** @throws if there is no such session */
 function sessionFile(path?: string): string {
-  if (!path) return (existsSync(TRANSCRIPTS) && newestIn(TRANSCRIPTS)) || join(HERE, "demo.jsonl");
-  const stat = statSync(path, { throwIfNoEntry: false });
-  if (!stat) throw new Error(`${path} does not exist; name a session file, or a folder with .jsonl files`);
-  const file = stat.isDirectory() ? newestIn(path) : path;
-  if (!file) throw new Error(`${path} has no .jsonl files in it; name another folder`);
-  return file;
+  const isOwn = existsSync(TRANSCRIPTS) && readdirSync(TRANSCRIPTS).some((name) => name.endsWith(".jsonl"));
+  const [newest = ""] = sessionFiles(path ?? (isOwn ? TRANSCRIPTS : join(HERE, "demo.jsonl")));
+  return newest;
 }
 
 /** The viewer as files of a page: the worker keeps the name that main.ts asks for. */
