@@ -108,6 +108,8 @@ test("what changed since the lesson before is shown as a table and as a diff", a
   const lines = "-const STEP = 1; // per call\n+const STEP = 2; // per call\n export const LIMIT = 2_000;";
   const diff = fence("diff", `@@ config, line 8 @@\n${lines}`);
   assert.equal(await sync("diff s02"), `<details>\n<summary>s01 → s02: config</summary>\n\n${diff}\n</details>\n`);
+  assert.equal(await sync("diff s02 config"), await sync("diff s02"));
+  assert.doesNotMatch(await sync("diff s02 count"), /config/);
 });
 
 test("the table of lessons has their ideas, how long they are and how long they take", async () => {
