@@ -22,7 +22,14 @@ import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { transformSync } from "esbuild";
 import type { Messages, TurnOptions } from "../agents/s06_context_compact.ts";
-import { type Failure, type Reply, type ReplyBlock, type Server, scripted, startServer } from "../offline/server.ts";
+import {
+  type Failure,
+  type Reply,
+  type ReplyBlock,
+  type Server,
+  scripted,
+  startServer,
+} from "../tools/offline/server.ts";
 
 const newFolder = () => realpathSync(mkdtempSync(join(tmpdir(), "lesson-")));
 export const folder = newFolder();

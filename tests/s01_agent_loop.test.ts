@@ -9,7 +9,7 @@ import { after, beforeEach, describe, test } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import type { Failure, Reply } from "../offline/server.ts";
+import type { Failure, Reply } from "../tools/offline/server.ts";
 import * as harness from "./harness.ts";
 
 const { bash, blocksOf, call, expectRejection, folder, goOn, isRunning, onEach } = harness;

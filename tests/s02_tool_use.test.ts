@@ -19,7 +19,7 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { after, beforeEach } from "node:test";
 import type { Approve } from "../agents/s02_tool_use.ts";
-import type { ReplyBlock } from "../offline/server.ts";
+import type { ReplyBlock } from "../tools/offline/server.ts";
 import { call, emptyWorkspace, folder, goOn, onEach, say, turn, use } from "./harness.ts";
 
 const s02 = await import("../agents/s02_tool_use.ts");

@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync 
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, mock, test } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
-import { type Failure, type Model, type Reply, scripted } from "../offline/server.ts";
+import { type Failure, type Model, type Reply, scripted } from "../tools/offline/server.ts";
 import * as harness from "./harness.ts";
 
 const { blocksOf, call, expectRejection, folder, optionsFor, resultsIn, say, server, start, use, user } = harness;

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
-import type { Reply } from "../offline/server.ts";
+import type { Reply } from "../tools/offline/server.ts";
 import { bash, blocksOf, resultsIn, say, start, until } from "./harness.ts";
 
 const LESSON = "s06_context_compact";

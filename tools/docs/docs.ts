@@ -53,7 +53,7 @@ export async function docs(mode: "sync" | "check", root: string): Promise<string
 
 /** The text of each file of docs/figures; none in a project without them. */
 async function drawFigures(root: string): Promise<Record<string, string>> {
-  const file = join(root, "viewer/figures.ts");
+  const file = join(root, "tools/viewer/figures.ts");
   if (!existsSync(file)) return {};
   const { figures } = await import(pathToFileURL(file).href);
   return figures(root);

@@ -66,7 +66,7 @@ function headOf(root: string, file: string): string[] {
 }
 
 /** @throws if there is no such file: `npm run bench` writes it */
-const results = (root: string): unknown => JSON.parse(readFileSync(join(root, "bench/results.json"), "utf8"));
+const results = (root: string): unknown => JSON.parse(readFileSync(join(root, "tools/bench/results.json"), "utf8"));
 
 const BLOCKS: Kinds = {
   region(args, { lessons }, page) {
@@ -145,7 +145,7 @@ const BLOCKS: Kinds = {
   },
 
   async bench(name, { root }) {
-    const { tables } = await import(pathToFileURL(join(root, "bench/report.ts")).href);
+    const { tables } = await import(pathToFileURL(join(root, "tools/bench/report.ts")).href);
     return find<(results: unknown) => string>("table", name, new Map(Object.entries(tables)))(results(root)).trim();
   },
 };
@@ -171,7 +171,7 @@ const VALUES: Kinds = {
   bench(args, { root }) {
     const [path = "", digits = "0"] = args.split(" ");
     const value = path.split(".").reduce((all, key) => Object(all)[key], results(root));
-    if (typeof value !== "number") throw new Error(`bench/results.json has no number at ${path}`);
+    if (typeof value !== "number") throw new Error(`tools/bench/results.json has no number at ${path}`);
     return value.toLocaleString("en-US", { maximumFractionDigits: Number(digits) });
   },
 };

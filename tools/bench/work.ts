@@ -1,6 +1,6 @@
 /**
- * The sessions that bench/record.ts records, on a copy of this repository. Nobody thinks here, so the edits are simple;
- * where and when they come is what counts.
+ * The sessions that tools/bench/record.ts records, on a copy of this repository. Nobody thinks here, so the edits are
+ * simple; where and when they come is what counts.
  */
 import type { Model } from "../offline/server.ts";
 
@@ -178,11 +178,11 @@ export const SESSIONS: Session[] = [
       ["A few words for each of its functions, please.", change([SERVER], explain, { each: 9, reread: 4, slip: 6 })],
       ["What do the model and the launcher do?", [read("offline/model.ts")], [read("offline/run.ts")]],
       ["The same for them.", change(OFFLINE.slice(1), explain, { each: 6, reread: 3 })],
-      ["How is it tested?", ...inParts("tests/offline_server.test.ts", 200, 5), [bash("grep -n 'test(' tests/*.ts")]],
+      ["How is it tested?", ...inParts("offline/server.test.ts", 200, 5), [bash("grep -n 'test(' offline/*.test.ts")]],
       ["Its arrow functions in one step.", change([SERVER], describe, { each: 6, reread: 3, slip: 5 })],
       [
         "In the tests, journal should be log.",
-        change(["tests/offline_server.test.ts"], rename("journal", "log"), { each: 6 }),
+        change(["offline/server.test.ts"], rename("journal", "log"), { each: 6 }),
       ],
       ["Call limit maximum.", change(OFFLINE, rename("limit", "maximum"), { each: 2, reread: 2 })],
       ["More words for the server.", change([SERVER], explain, { each: 6, reread: 5 })],

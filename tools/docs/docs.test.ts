@@ -6,12 +6,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { docs } from "../tools/docs/docs.ts";
+import { docs } from "./docs.ts";
 
 const root = mkdtempSync(join(tmpdir(), "docs-test-"));
 after(() => rmSync(root, { recursive: true }));
-symlinkSync(fileURLToPath(new URL("../node_modules", import.meta.url)), join(root, "node_modules"));
-for (const folder of ["agents", "bench", "docs"]) mkdirSync(join(root, folder));
+symlinkSync(fileURLToPath(new URL("../../node_modules", import.meta.url)), join(root, "node_modules"));
+for (const folder of ["agents", "tools/bench", "docs"]) mkdirSync(join(root, folder), { recursive: true });
 const write = (file: string, text: string) => writeFileSync(join(root, file), text);
 
 const lesson = (header: string, step: number, more: string) => `/**
@@ -45,8 +45,8 @@ const HEADER = "s01: count\n *\n * Counting is adding.\n *\n *     n ──▶ n
 const TOOLS = 'addTool(\n  "down",\n  (n) => n - STEP,\n);\naddTool("up", (n) => n + STEP);';
 write("agents/s01_count.ts", lesson(HEADER, 1, ""));
 write("agents/s02_tools.ts", lesson("s02: tools\n *\n * A tool.", 2, `// #region tools\n${TOOLS}\n// #endregion\n`));
-write("bench/results.json", '{"forms":{"two":{"cost":1234.567}}}');
-write("bench/report.ts", 'export const tables = { costs: ({ forms }) => "cost: " + forms.two.cost };\n');
+write("tools/bench/results.json", '{"forms":{"two":{"cost":1234.567}}}');
+write("tools/bench/report.ts", 'export const tables = { costs: ({ forms }) => "cost: " + forms.two.cost };\n');
 for (const page of ["docs/s01_count.md", "docs/s02_tools.md"]) write(page, "");
 
 /** Syncs a page with one directive, an inline one if it begins with `=`. @returns what is there then */
@@ -170,14 +170,17 @@ test("lengths, constants and results of the bench are shown within a sentence", 
 });
 
 test("figures are drawn again, and named when they are stale", async () => {
-  for (const folder of ["viewer", "docs/figures"]) mkdirSync(join(root, folder));
-  write("viewer/figures.ts", `export const figures = (root: string) => ({ "a.svg": "<svg>" + root + "</svg>" });\n`);
+  for (const folder of ["tools/viewer", "docs/figures"]) mkdirSync(join(root, folder));
+  write(
+    "tools/viewer/figures.ts",
+    `export const figures = (root: string) => ({ "a.svg": "<svg>" + root + "</svg>" });\n`,
+  );
   write("docs/figures/a.svg", "<svg></svg>");
   const stale = ["docs/figures/a.svg: stale (run docs:sync): its recording has changed"];
   assert.deepEqual(await docs("check", root), stale);
   assert.deepEqual([await docs("sync", root), await docs("check", root)], [[], []]);
   assert.equal(readFileSync(join(root, "docs/figures/a.svg"), "utf8"), `<svg>${root}</svg>`);
-  rmSync(join(root, "viewer"), { recursive: true });
+  rmSync(join(root, "tools/viewer"), { recursive: true });
 });
 
 test("the first line of a page that is stale is named", async () => {

@@ -1,6 +1,6 @@
 /**
- * Records viewer/demo.jsonl, the transcript of `npm run demo`, with a line every 12 seconds, as the rehearsal model answers
- * in no time. Run: npx tsx viewer/record.ts && npm run docs:sync
+ * Records tools/viewer/demo.jsonl, the transcript of `npm run demo`, with a line every 12 seconds, as the rehearsal model
+ * answers in no time. Run: npx tsx tools/viewer/record.ts && npm run docs:sync
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const START = Date.UTC(2026, 0, 5, 9);
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "demo-"));
 execFileSync("npm", ["run", "demo", "--", folder], { cwd: ROOT, stdio: "inherit" });
 const name = readdirSync(folder).find((each) => each.endsWith(".jsonl")) ?? "";
@@ -17,4 +17,4 @@ const lines = readFileSync(join(folder, name), "utf8").trim().split("\n");
 rmSync(folder, { recursive: true });
 const timed = lines.map((line, i) => JSON.stringify({ ...JSON.parse(line), time: START + 12_000 * i }));
 const demo = `${timed.join("\n")}\n`.replaceAll(name, "transcript_demo.jsonl");
-writeFileSync(join(ROOT, "viewer", "demo.jsonl"), demo);
+writeFileSync(join(ROOT, "tools/viewer/demo.jsonl"), demo);

@@ -15,7 +15,7 @@ import chart from "simple-ascii-chart";
 import { rehearse } from "./model.ts";
 import { type JournalEntry, type Model, startServer } from "./server.ts";
 
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const LESSONS = readdirSync(join(ROOT, "agents"));
 const USAGE = `npm run offline -- LESSON [-y] ["a request"]     LESSON is one of:
 ${LESSONS.map((file) => `  ${file.slice(0, 3)}  ${file.slice(4, -3).replaceAll("_", " ")}`).join("\n")}`;

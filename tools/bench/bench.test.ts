@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import type { Call } from "../bench/replay.ts";
-import { figuresOf } from "../bench/report.ts";
-import { readSession, readSessions } from "../bench/sessions.ts";
-import { STRATEGIES, sourceOf } from "../bench/strategies.ts";
+import type { Call } from "./replay.ts";
+import { figuresOf } from "./report.ts";
+import { readSession, readSessions } from "./sessions.ts";
+import { STRATEGIES, sourceOf } from "./strategies.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "bench-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -101,7 +101,7 @@ test("a path without a session is an error of one line that names it", () => {
 });
 
 test("a strategy changes s06 where it says so; what s06 does not have is an error", () => {
-  const s06 = readFileSync(new URL("../agents/s06_context_compact.ts", import.meta.url), "utf8");
+  const s06 = readFileSync(new URL("../../agents/s06_context_compact.ts", import.meta.url), "utf8");
   for (const strategy of STRATEGIES) assert.equal(sourceOf(s06, strategy) === s06, strategy.name === "s06");
   const mine = { name: "mine", constants: { GONE: "1" } };
   assert.throws(() => sourceOf(s06, mine), /strategy "mine": s06 has constant GONE 0 times, not once/);
@@ -134,7 +134,7 @@ test("npm run bench: s06 compacts in a pause, and the edits that lost their text
     ...[...edit("e3", "never shown"), at(31, reply(text("Done.")))],
   );
   const out = join(folder, "out.json");
-  const script = fileURLToPath(new URL("../bench/run.ts", import.meta.url));
+  const script = fileURLToPath(new URL("./run.ts", import.meta.url));
   const args = ["--import", import.meta.resolve("tsx"), script, "--json", out, "--strategies", "s06", file];
   const { stdout, stderr, status } = spawnSync(process.execPath, args, { encoding: "utf8", cwd: folder });
   assert.deepEqual([stderr, status], ["", 0]);

@@ -1,6 +1,6 @@
 /** The lessons' scripts as highlighted lines, and what is new in each beside the one before. */
 import { diffArrays } from "diff";
-import type { Lesson } from "../../tools/docs/lessons.ts";
+import type { Lesson } from "../../docs/lessons.ts";
 import { lessons } from "./files.ts";
 
 /** VitePress' own highlighter, as the Markdown renderer has it: code, language, attributes → HTML. */

@@ -7,10 +7,10 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
-import { PROMPTS, rehearse } from "../offline/model.ts";
-import type { Reply } from "../offline/server.ts";
+import { PROMPTS, rehearse } from "./model.ts";
+import type { Reply } from "./server.ts";
 
-const ROOT = fileURLToPath(new URL("../", import.meta.url));
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "model-"));
 after(() => rmSync(folder, { recursive: true }));
 for (const name of ["agents", "skills", "package.json"])

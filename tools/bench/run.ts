@@ -12,17 +12,17 @@ import { readSessions, roundsIn, type Session, untilWindow } from "./sessions.ts
 import { STRATEGIES, type Strategy, sourceOf } from "./strategies.ts";
 
 const HELP = `npm run bench [-- [FLAGS] FILE OR FOLDER…]   sessions of Claude Code or transcripts of s06
-Without a path: the sessions of this repository, under all strategies, into bench/results.json.
+Without a path: the sessions of this repository, under all strategies, into tools/bench/results.json.
   --all                    all sessions, whole; else the newest 10 of 10 rounds or more, as far as 200,000 tokens hold them
   --strategies NAMES       "all", or names between commas; the first four if left out
   --json FILE              writes the figures to FILE
   --verbose                figures of each session, and what was skipped in it`;
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 function startWorker(folder: string): ChildProcess {
   mkdirSync(folder);
   const own = Object.entries(process.env).filter(([name]) => !/^(COMPACT_|CONTEXT_WINDOW$|THINKING$)/.test(name));
-  return fork(join(ROOT, "bench/replay.ts"), {
+  return fork(join(ROOT, "tools/bench/replay.ts"), {
     cwd: folder,
     env: { ...Object.fromEntries(own), ANTHROPIC_API_KEY: "offline", ANTHROPIC_AUTH_TOKEN: "" },
     execArgv: ["--import", import.meta.resolve("tsx")],
@@ -89,7 +89,7 @@ async function main(): Promise<void> {
   });
   if (flags.help) return console.log(HELP);
   const isOwn = positionals.length === 0;
-  const paths = isOwn ? [join(ROOT, "bench/sessions")] : positionals.map((path) => resolve(path));
+  const paths = isOwn ? [join(ROOT, "tools/bench/sessions")] : positionals.map((path) => resolve(path));
   const four = STRATEGIES.slice(0, 4).map(({ name }) => name);
   const strategies = chosen(flags.strategies ?? (isOwn ? "all" : four.join()));
   const isWhole = flags.all || isOwn;
@@ -132,7 +132,7 @@ async function main(): Promise<void> {
   const lost = sessions.map(({ name }, i) => [name, replayed[i]?.[s06]?.calls.flatMap((call) => call.lost) ?? []]);
   console.log(sentences(results, Object.fromEntries(lost)));
   for (const error of new Set(replayed.flat().flatMap((each) => each.rejected))) console.error(`rejected: ${error}`);
-  const file = flags.json ?? (isOwn && !flags.strategies ? join(ROOT, "bench/results.json") : undefined);
+  const file = flags.json ?? (isOwn && !flags.strategies ? join(ROOT, "tools/bench/results.json") : undefined);
   if (file) writeFileSync(file, `${JSON.stringify(results, null, 1)}\n`);
 }
 

@@ -8,8 +8,9 @@ import { readTimeline } from "./timeline.ts";
 import { WORDS } from "./words.ts";
 
 function drawDemo(root: string, language: "en" | "zh"): string {
-  const timeline = readTimeline(readFileSync(join(root, "viewer/demo.jsonl"), "utf8"), "demo.jsonl");
-  if ("fault" in timeline) throw new Error("viewer/demo.jsonl holds no session; npx tsx viewer/record.ts records it");
+  const timeline = readTimeline(readFileSync(join(root, "tools/viewer/demo.jsonl"), "utf8"), "demo.jsonl");
+  if ("fault" in timeline)
+    throw new Error("tools/viewer/demo.jsonl holds no session; npx tsx tools/viewer/record.ts records it");
   const words = WORDS[language];
   const texts = { title: words.demo, description: words.overview(timeline) };
   const { document } = parseHTML("<html></html>");
@@ -21,6 +22,6 @@ export function figures(root: string): Record<string, string> {
   return {
     "demo.svg": drawDemo(root, "en"),
     "demo.zh.svg": drawDemo(root, "zh"),
-    "strategies.svg": drawStrategies(JSON.parse(readFileSync(join(root, "bench/results.json"), "utf8"))),
+    "strategies.svg": drawStrategies(JSON.parse(readFileSync(join(root, "tools/bench/results.json"), "utf8"))),
   };
 }

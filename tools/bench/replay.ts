@@ -33,7 +33,7 @@ export type Call = {
 };
 export type Replayed = { calls: Call[]; rejected: string[] };
 
-type Lesson = typeof import("../agents/s06_context_compact.ts");
+type Lesson = typeof import("../../agents/s06_context_compact.ts");
 
 /** All texts in a value, however deep. */
 function textsOf(value: unknown): string[] {

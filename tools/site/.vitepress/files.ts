@@ -2,12 +2,12 @@
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
-import { readLessons } from "../../tools/docs/lessons.ts";
-import { FENCE } from "../../tools/docs/page.ts";
-import { originalOf } from "../../tools/docs/translation.ts";
+import { readLessons } from "../../docs/lessons.ts";
+import { FENCE } from "../../docs/page.ts";
+import { originalOf } from "../../docs/translation.ts";
 
 /** VitePress loads this from a bundle beside the config, which is in the same folder. */
-export const ROOT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
+export const ROOT = fileURLToPath(new URL("../../..", import.meta.url)).replace(/\/$/, "");
 export const lessons = readLessons(ROOT);
 export const has = (file: string) => existsSync(join(ROOT, file));
 export const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
@@ -25,7 +25,7 @@ export const titleOf = (file: string) => /^# (.*)$/m.exec(read(file))?.[1] ?? ba
 /** docs/README.md → index, docs/zh/s01_agent_loop.md → zh/s01_agent_loop, README.md → readme */
 export function pageOf(file: string): string {
   if (file === "docs/README.md") return "index";
-  const page = file.replace(/\.md$/, "").replace(/^(docs|site\/pages)\//, "");
+  const page = file.replace(/\.md$/, "").replace(/^(docs|tools\/site\/pages)\//, "");
   return page.replace(/README|CONTRIBUTING/, (name) => name.toLowerCase());
 }
 

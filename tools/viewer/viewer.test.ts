@@ -6,15 +6,15 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { parseHTML } from "linkedom";
-import type { Messages } from "../agents/s06_context_compact.ts";
+import type { Messages } from "../../agents/s06_context_compact.ts";
+import { capture, folder, optionsFor, server, user } from "../../tests/harness.ts";
 import { rehearse } from "../offline/model.ts";
-import { drawFigure } from "../viewer/chart.ts";
-import { blocksAt, type Compaction, fatesOf, type Timeline } from "../viewer/model.ts";
-import { readTimeline } from "../viewer/timeline.ts";
-import { WORDS } from "../viewer/words.ts";
-import { capture, folder, optionsFor, server, user } from "./harness.ts";
+import { drawFigure } from "./chart.ts";
+import { blocksAt, type Compaction, fatesOf, type Timeline } from "./model.ts";
+import { readTimeline } from "./timeline.ts";
+import { WORDS } from "./words.ts";
 
-const path = (name: string) => fileURLToPath(new URL(`../${name}`, import.meta.url));
+const path = (name: string) => fileURLToPath(new URL(`../../${name}`, import.meta.url));
 const linesOf = (...lines: object[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join("");
 
 function open(text: string, name = "session.jsonl"): Timeline {
@@ -151,7 +151,7 @@ test("messages that a compaction of Claude Code preserves are kept; results that
 
 test("the sizes of a run of s06 are those that the server counted, also where layer 1 left no line", async () => {
   process.env.COMPACT_THRESHOLD = "12000";
-  const s06: typeof import("../agents/s06_context_compact.ts") = await import("../agents/s06_context_compact.ts");
+  const s06: typeof import("../../agents/s06_context_compact.ts") = await import("../../agents/s06_context_compact.ts");
   delete process.env.COMPACT_THRESHOLD;
   mkdirSync(join(folder, "library"));
   for (let i = 10; i < 40; i++) {
@@ -184,7 +184,7 @@ test("the sizes of a run of s06 are those that the server counted, also where la
 });
 
 test("the recorded demo shows what a compaction keeps, sums up and restores, and what layer 1 leaves on disk", () => {
-  const timeline = openFile("viewer/demo.jsonl");
+  const timeline = openFile("tools/viewer/demo.jsonl");
   const fates = timeline.compactions.map(
     (compaction) => [compaction.trigger, countFates(timeline, compaction)] as const,
   );
@@ -246,9 +246,9 @@ test("a refused request is taken out, and says so", () => {
 });
 
 test("the recorded sessions of the bench open: a request for each reply, sizes at 3 characters a token", () => {
-  for (const name of readdirSync(path("bench/sessions"))) {
-    const replies = readFileSync(path(`bench/sessions/${name}`), "utf8").match(/^\{"role":"assistant"/gm) ?? [];
-    const { moments, source, compactions } = openFile(`bench/sessions/${name}`);
+  for (const name of readdirSync(path("tools/bench/sessions"))) {
+    const replies = readFileSync(path(`tools/bench/sessions/${name}`), "utf8").match(/^\{"role":"assistant"/gm) ?? [];
+    const { moments, source, compactions } = openFile(`tools/bench/sessions/${name}`);
     const found = [moments.length, source.by, source.charsPerToken, compactions.length];
     assert.deepEqual(found, [replies.length, "assumed", [3, 3], 0]);
   }
@@ -279,7 +279,7 @@ test("the chart is a picture of its own: colours of both grounds, a legend, a ti
   const { document } = parseHTML("<html></html>");
   const words = WORDS.en;
   const picture = { document, width: 700, height: 300, words, title: "The demo", description: "It <fills>." };
-  const svg = drawFigure(openFile("viewer/demo.jsonl"), picture);
+  const svg = drawFigure(openFile("tools/viewer/demo.jsonl"), picture);
   for (const part of [
     "<title id=",
     "It &lt;fills>.",
@@ -292,7 +292,7 @@ test("the chart is a picture of its own: colours of both grounds, a legend, a ti
   assert.doesNotMatch(svg, /<script|NaN|undefined|href/);
 });
 
-const view = (...args: string[]) => ["--import", import.meta.resolve("tsx"), path("viewer/view.ts"), ...args];
+const view = (...args: string[]) => ["--import", import.meta.resolve("tsx"), path("tools/viewer/view.ts"), ...args];
 const env = { ...process.env, BROWSER: "none" };
 
 test("npm run view serves the newest session of a folder, to this machine only", async () => {

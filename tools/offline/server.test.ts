@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, beforeEach, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
-import { type Failure, type Reply, type ReplyBlock, type Server, scripted, startServer } from "../offline/server.ts";
+import { type Failure, type Reply, type ReplyBlock, type Server, scripted, startServer } from "./server.ts";
 
 const server = await startServer();
 after(() => server.close());

@@ -111,8 +111,8 @@ const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 12 12">${[1, 
   .join("")}</svg>`;
 
 export default defineConfig({
-  srcDir: "..", // the pages link to files all over the repository
-  srcExclude: ["!(docs|site)/**/*", "site/!(pages)/**/*", "!(README|CONTRIBUTING).md"],
+  srcDir: "../..", // the pages link to files all over the repository
+  srcExclude: ["!(docs|tools)/**/*", "tools/!(site)/**/*", "tools/site/!(pages)/**/*", "!(README|CONTRIBUTING).md"],
   outDir: ".vitepress/dist",
   base: `${process.env.BASE ?? ""}/`, // of GitHub Pages, for example /agent-in-six-lessons
   rewrites: (page) => `${pageOf(page)}.md`,

@@ -1,27 +1,30 @@
 /**
- * Records the sessions in bench/sessions/ again: s06 carries out each in a copy of this repository, on the strict server,
- * and the messages of its transcript are kept. The same sources give the same files.
+ * Records the sessions in tools/bench/sessions/ again: s06 carries out each in a copy of this repository, on the strict
+ * server, and the messages of its transcript are kept. The same sources give the same files.
  *
- *     npx tsx bench/record.ts
+ *     npx tsx tools/bench/record.ts
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { homedir, hostname, tmpdir, userInfo } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { startServer } from "../offline/server.ts";
 import { play, SESSIONS, type Session } from "./work.ts";
 
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const TARGET = join(ROOT, "bench", "sessions");
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const TARGET = join(ROOT, "tools/bench/sessions");
 const NEVER = 1_000_000_000; // tokens: nothing is compacted
 
-/** A folder with what the sessions work on. */
+/** A folder with what the sessions work on: `tools/offline/` is `offline/` there. */
 function copy(): string {
   const folder = mkdtempSync(join(tmpdir(), "record-"));
-  for (const name of ["agents", "offline", "skills", "tests"]) {
-    cpSync(join(ROOT, name), join(folder, name), { recursive: true, filter: (path) => !path.includes("node_modules") });
+  for (const name of ["agents", "skills", "tests", "tools/offline"]) {
+    cpSync(join(ROOT, name), join(folder, basename(name)), {
+      recursive: true,
+      filter: (path) => !path.includes("node_modules"),
+    });
   }
   return folder;
 }

@@ -1,8 +1,8 @@
 /** The context viewer with the recorded demo, and the picture that stands for it until its scripts run. */
 import { useData, withBase } from "vitepress";
 import { computed } from "vue";
-import pictureEnglish from "../../../docs/figures/demo.svg?url";
-import pictureChinese from "../../../docs/figures/demo.zh.svg?url";
+import pictureEnglish from "../../../../docs/figures/demo.svg?url";
+import pictureChinese from "../../../../docs/figures/demo.zh.svg?url";
 import session from "../../../viewer/demo.jsonl?url";
 
 export function useViewer() {

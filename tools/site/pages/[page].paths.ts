@@ -1,5 +1,5 @@
 /** The pages that no Markdown file is there for: sources, diffs, the viewer, and English pages within the Chinese site. */
-import { changes } from "../../tools/docs/lessons.ts";
+import { changes } from "../../docs/lessons.ts";
 import {
   isFolder,
   lessons,
@@ -57,7 +57,7 @@ function inEnglish(file: string): Page {
 }
 
 export default {
-  watch: ["../../agents/*.ts", "../../docs/**/*.md"],
+  watch: ["../../../agents/*.ts", "../../../docs/**/*.md"],
   paths(): Page[] {
     const own = prefixes.flatMap((prefix) => [
       viewer(prefix),

@@ -15,7 +15,7 @@ const file = (name: string, content: string | Buffer): File => ({
   buffer: Buffer.from(content),
 });
 const jsonLines = (lines: object[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join("");
-const demo = readFileSync(join(ROOT, "viewer/demo.jsonl"), "utf8");
+const demo = readFileSync(join(ROOT, "tools/viewer/demo.jsonl"), "utf8");
 
 /** A session of Claude Code: each request reads what the one before wrote, and adds `grows` tokens. */
 function claudeSession(requests: number, resultChars: number, grows: number): object[] {
@@ -68,7 +68,7 @@ test("without JavaScript it is a picture", async () => {
 
 test("the recorded sessions open", async () => {
   await viewer(async (page) => {
-    const folder = join(ROOT, "bench/sessions");
+    const folder = join(ROOT, "tools/bench/sessions");
     for (const name of readdirSync(folder)) {
       const text = readFileSync(join(folder, name), "utf8");
       const replies = text.split('"role":"assistant"').length - 1;
