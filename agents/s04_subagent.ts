@@ -6,7 +6,7 @@
  *     messages: request, …, task("find out …") ──▶ fresh messages: prompt, calls, results, calls, …
  *                           one result         ◀── the last text
  *
- * Same as s03: setup, dispatch, todo, files, bash
+ * Same as s03: setup, turn, dispatch, todo, files, bash
  * New in s04: subagent
  * Changed from s03: loop, system, terminal
  * Run: npx tsx agents/s04_subagent.ts
@@ -15,112 +15,120 @@
 // #region setup
 import { isUtf8 } from "node:buffer";
 import { spawn } from "node:child_process";
-import { on } from "node:events";
+import { once } from "node:events";
 import fs from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
-import { createInterface, type Interface } from "node:readline/promises";
-import { fileURLToPath } from "node:url";
+import { createInterface } from "node:readline/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs, styleText } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import { z } from "zod";
 
-if (fs.existsSync(".env")) process.loadEnvFile();
+const ENV_FILE = join(import.meta.dirname, "../.env"); // not the one of the workspace, which may be a stranger's
+if (fs.existsSync(ENV_FILE)) process.loadEnvFile(ENV_FILE);
 const client = new Anthropic({ logLevel: "off" }); // finds the key itself
 export const MODEL = process.env.MODEL_ID || "claude-sonnet-5-5";
 const MAX_TOKENS = 32_000; // of a reply, thinking included
-const THINKING = process.env.THINKING === "off" ? undefined : ({ type: "adaptive", display: "summarized" } as const);
 const RESULT_LIMIT = 50_000; // characters of a tool result
 export const WORKDIR = fs.realpathSync(process.cwd());
 // #endregion
 
 // #region loop
-export type Messages = Anthropic.MessageParam[];
-export type Tools = Anthropic.Tool[];
-export type Approve = (question: string) => Promise<void>;
-/** What a turn needs besides its messages. `approve` throws if the user says no; Ctrl-C aborts `signal`. */
-export type TurnOptions = { system: string; tools: Tools; approve: Approve; signal: AbortSignal; maxRounds?: number };
-
-/**
- * Runs one turn: the request at the end of `messages`, which grows in place. The API accepts it however the turn ends.
- * @throws if the turn doesn't complete: interruption, refusal, cut-off or empty reply, error of the API
- */
-export async function agentLoop(messages: Messages, options: TurnOptions): Promise<void> {
-  const before = messages.slice(0, -1); // to go back to if the model refuses
-  let accepted = before; // to go back to if the API rejects what came since
+// messages:  user       Run `echo hi`
+//            assistant  tool_use     toolu_1  bash { command: "echo hi" }
+//            user       tool_result  toolu_1  hi      (only the model is the assistant, so results come from the user)
+//            assistant  It printed: hi
+/** Calls the model and runs the tools it asks for, until it asks for none. @returns its last reply */
+export async function agentLoop(messages: Messages, options: TurnOptions): Promise<Anthropic.Message> {
   let roundsWithoutTodo = 0;
-  for (let round = 0; ; round++) {
-    options.signal.throwIfAborted();
-    if (round === options.maxRounds) throw new Error(`out of rounds: ${round} were allowed`);
-    const reply = await callModel(messages, options).catch((error) => {
-      options.signal.throwIfAborted();
-      // Go back: a history that is rejected once would be rejected every time.
-      if (error.status === 400 || error.status === 413) messages.splice(0, messages.length, ...accepted);
-      throw error;
-    });
-    accepted = [...messages];
-    if (reply.stop_reason === "refusal") {
-      messages.splice(0, messages.length, ...before); // if it stayed, it would be refused again
-      throw new Error("the model refused; your request was taken out of the conversation");
-    }
-    const content = withoutBlanks(reply.content);
-    if (content.length > 0) messages.push({ role: "assistant", content });
-
-    const isCut = reply.stop_reason === "max_tokens" || reply.stop_reason === "model_context_window_exceeded";
-    const calls = content.filter((block) => block.type === "tool_use");
-    if (calls.length === 0 && isCut) throw new Error("the reply was cut off; ask for less in one go");
-    if (content.length === 0) throw new Error("the reply is empty");
-    if (calls.length === 0) return;
+  for (let round = 0; round !== options.maxRounds; round++) {
+    const reply = await callModel(messages, options);
+    messages.push({ role: "assistant", content: reply.content });
+    const calls = reply.content.filter((block) => block.type === "tool_use");
+    if (calls.length === 0) return reply; // done: the model has said what it has to say
     const results: Anthropic.ContentBlockParam[] = [];
-    for (const call of calls) results.push(await runCall(call, isCut && call === reply.content.at(-1), options));
+    for (const call of calls) results.push(await runCall(call, reply, options));
     roundsWithoutTodo = calls.some((call) => call.name === "todo") ? 0 : roundsWithoutTodo + 1;
     const plans = options.tools.some((tool) => tool.name === "todo");
     if (plans && roundsWithoutTodo > 0 && roundsWithoutTodo % 3 === 0) results.push(REMINDER);
-    messages.push({ role: "user", content: results });
+    messages.push({ role: "user", content: results }); // one result for each call, in one message
   }
+  throw new Error(`out of rounds: ${options.maxRounds} were allowed`);
 }
 
-/** Sends the conversation to the model and prints the reply as it arrives. */
+export type Messages = Anthropic.MessageParam[];
+export type Tools = Anthropic.Tool[];
+/** What a turn needs besides its messages. `approve` throws if the user says no; Ctrl-C aborts `signal`. */
+export type TurnOptions = Basics & { maxRounds?: number };
+type Basics = { system: string; tools: Tools; approve(text: string): Promise<void>; signal: AbortSignal };
+
+/** Sends the whole conversation, each time, since the API remembers nothing. Prints the reply as it arrives. */
 async function callModel(messages: Messages, { system, tools, signal }: TurnOptions): Promise<Anthropic.Message> {
-  const cache_control = { type: "ephemeral" } as const;
-  const request = { model: MODEL, max_tokens: MAX_TOKENS, thinking: THINKING, cache_control, system, tools, messages };
+  const thinking = process.env.THINKING === "off" ? undefined : ({ type: "adaptive", display: "summarized" } as const);
+  const cache_control = { type: "ephemeral" } as const; // the next call pays little for all that this one sends
+  const request = { model: MODEL, max_tokens: MAX_TOKENS, thinking, cache_control, system, tools, messages };
   const stream = client.messages.stream(request, { signal });
   stream.on("thinking", (text) => print(text, "dim"));
   stream.on("text", (text) => print(text));
-  stream.on("contentBlock", (block) => block.type !== "tool_use" && print("\n"));
-  return stream.finalMessage();
+  stream.on("contentBlock", ({ type }) => print(type === "tool_use" ? "" : "\n"));
+  return checkReply(await stream.finalMessage());
 }
 
-/** Drops what the API rejects when it is sent back: blank text, the thinking after it, and thinking at the end. */
-function withoutBlanks(content: Anthropic.ContentBlock[]): Anthropic.ContentBlock[] {
-  const isThinking = (block?: Anthropic.ContentBlock) => block?.type.endsWith("thinking");
-  const isBlank = (block: Anthropic.ContentBlock) => block.type === "text" && !block.text.trim();
-  const blank = content.findIndex(isBlank);
-  const kept = content.filter((block, i) => !isBlank(block) && !(isThinking(block) && blank >= 0 && blank < i));
-  while (isThinking(kept.at(-1))) kept.pop();
-  return kept;
-}
-
-/** Runs a call, unless the reply was cut off inside it. Whatever happens, the call gets a result. */
-async function runCall({ id, name, input }: Anthropic.ToolUseBlock, isCut: boolean, options: TurnOptions) {
+/** Runs a call of a reply. Whatever happens, it gets a result, and the model reads what went wrong. */
+async function runCall(call: Anthropic.ToolUseBlock, reply: Anthropic.Message, options: TurnOptions) {
   let [content, is_error] = ["", false];
-  print(name === "bash" ? `$ ${Object(input).command}\n` : `> ${name} ${firstLines(JSON.stringify(input))}\n`);
   try {
     options.signal.throwIfAborted();
-    if (isCut) throw new Error(`${name}: not run: the reply was cut off inside this call; send less in one go`);
-    content = await runTool(name, input, options);
+    if (isCut(reply)) throw new Error(`${call.name}: not run: the reply was cut off; send less in one go`);
+    content = await runTool(call.name, call.input, options);
   } catch (error) {
     content = options.signal.aborted ? "(interrupted by user)" : explain(error);
     is_error = true;
   }
   print(`${firstLines(content)}\n`, "dim");
-  return { type: "tool_result" as const, tool_use_id: id, content: cutMiddle(content).toWellFormed(), is_error };
+  return { type: "tool_result" as const, tool_use_id: call.id, content: cutMiddle(content).toWellFormed(), is_error };
 }
 
-/** Keeps the head and the tail of a text that is longer than `limit` characters. */
+/** @returns at most `limit` characters: of a longer text the head and the tail */
 function cutMiddle(text: string, limit = RESULT_LIMIT): string {
   if (text.length <= limit) return text;
-  const half = limit / 2 - 50;
-  return `${text.slice(0, half)}\n[... cut here: longer than ${limit} characters ...]\n${text.slice(-half)}`;
+  const half = Math.max(0, limit / 2 - 30);
+  const note = `\n[... cut here: longer than ${limit} characters ...]\n`;
+  return (text.slice(0, half) + note + text.slice(text.length - half)).slice(0, limit);
+}
+// #endregion
+
+// #region turn
+/** Carries out a request. However that ends, the API accepts the history that is left. @throws why it isn't done */
+export async function runTurn(messages: Messages, request: string, options: TurnOptions): Promise<void> {
+  const before = messages.length;
+  messages.push({ role: "user", content: request.toWellFormed() });
+  try {
+    if (isCut(await agentLoop(messages, options))) throw new Error("the reply was cut off; ask for less in one go");
+  } catch (error) {
+    options.signal.throwIfAborted(); // interrupted: all stays, since each call has its result
+    if (error instanceof Refusal) messages.length = before; // as long as this turn is there, it is refused again
+    // Rejected: what the API has not accepted yet goes: at first the request, later the last reply and its results.
+    if (isRejected(error)) messages.splice(messages.length === before + 1 ? -1 : -2);
+    throw error;
+  }
+}
+
+const isCut = (reply: Anthropic.Message) => reply.stop_reason === "max_tokens";
+const isRejected = (error: unknown) => error instanceof Anthropic.APIError && [400, 413].includes(error.status ?? 0);
+class Refusal extends Error {}
+
+/** The API does not take back all that it sends. @returns the reply without that @throws if nothing else is in it */
+function checkReply(reply: Anthropic.Message): Anthropic.Message {
+  if (reply.stop_reason === "refusal") throw new Refusal("the model refused; your request was taken out");
+  if (reply.stop_reason === "model_context_window_exceeded") throw new Error("the context window is full");
+  const isThinking = ({ type }: Anthropic.ContentBlock) => type === "thinking" || type === "redacted_thinking";
+  const isBlank = (block: Anthropic.ContentBlock) => block.type === "text" && /^\s*$|\p{Surrogate}/u.test(block.text);
+  if (!reply.content.some(isBlank) && !reply.content.slice(-1).every(isThinking)) return reply;
+  // Thinking is signed together with all that is before it, so when a block goes, all thinking goes.
+  const content = reply.content.filter((block) => !isBlank(block) && !isThinking(block));
+  if (content.length === 0) throw new Error(isCut(reply) ? "the reply was cut off" : "the reply is empty");
+  return { ...reply, content };
 }
 // #endregion
 
@@ -146,6 +154,7 @@ function check<Schema extends z.ZodType>(what: string, schema: Schema, value: un
 
 /** @returns what the model reads @throws why the call can't be run, which the model reads too */
 async function runTool(name: string, input: unknown, options: TurnOptions): Promise<string> {
+  if (name !== "bash") print(`> ${name} ${firstLines(JSON.stringify(input))}\n`);
   const names = options.tools.map((tool) => tool.name);
   const handler = names.includes(name) && TOOL_HANDLERS[name];
   if (!handler) throw new Error(`unknown tool ${name}: the tools are ${names.join(", ")}`);
@@ -153,9 +162,10 @@ async function runTool(name: string, input: unknown, options: TurnOptions): Prom
 }
 
 const command = z.object({ command: z.string() });
-addTool("bash", "Run a bash command. Times out after 120 s.", command, async (input, options) => {
-  await options.approve("Run this command?");
-  return runBash(input.command, options.signal);
+addTool("bash", "Run a bash command. Times out after 120 s.", command, async ({ command }, options) => {
+  print(`$ ${command}\n`);
+  await options.approve(command.includes("\n") ? `Run these ${command.split("\n").length} lines?` : "Run this?");
+  return runBash(command, options.signal);
 });
 // #endregion
 
@@ -165,11 +175,11 @@ all that is passed on: make it the complete answer.`;
 
 /** Runs a task in a fresh context. @returns the last text, and how the task ended if it isn't done */
 export async function runSubagent(prompt: string, options: TurnOptions): Promise<string> {
-  const messages: Messages = [{ role: "user", content: prompt.toWellFormed() }];
+  const messages: Messages = [];
   const tools = TOOLS.filter((tool) => tool.name !== "task" && tool.name !== "todo");
   let ending = "";
   margin = "  ";
-  await agentLoop(messages, { ...options, system: CHILD_SYSTEM, tools, maxRounds: 30 }).catch((error) => {
+  await runTurn(messages, prompt, { ...options, system: CHILD_SYSTEM, tools, maxRounds: 30 }).catch((error) => {
     ending = `\n(the subagent was not done: ${explain(error)})`;
   });
   margin = "";
@@ -192,9 +202,8 @@ addTool("task", "Give a self-contained task to a subagent. Returns its answer.",
 const REMINDER: Anthropic.TextBlockParam = { type: "text", text: "<reminder>Update your todos.</reminder>" };
 const TodoItem = z.object({ text: z.string().trim().min(1), status: z.enum(["pending", "in_progress", "completed"]) });
 const isFocused = (items: { status: string }[]) => items.filter((item) => item.status === "in_progress").length <= 1;
-const TodoList = z.array(TodoItem).max(20).refine(isFocused, "only one item can be in_progress");
 const fromJson = (items: unknown) => (typeof items === "string" ? JSON.parse(items) : items); // some models do
-const TodoItems = z.preprocess(fromJson, TodoList);
+const TodoItems = z.preprocess(fromJson, z.array(TodoItem).max(20).refine(isFocused, "only one can be in_progress"));
 
 export class TodoManager {
   items: z.output<typeof TodoItems> = [];
@@ -250,11 +259,15 @@ export function runWrite(path: string, content: string): string {
   const file = safePath(path);
   const old = fs.statSync(file, { throwIfNoEntry: false });
   if (old && !old.isFile()) throw new Error(`${path} is a folder or a device; name a file`);
-  const temporary = `${file}.${process.pid}.tmp`;
   fs.mkdirSync(dirname(file), { recursive: true });
-  fs.writeFileSync(temporary, content);
-  if (old) fs.chmodSync(temporary, old.mode);
-  fs.renameSync(temporary, file);
+  const temporary = `${file}.${crypto.randomUUID()}.tmp`; // a name that nobody can have put a link at
+  try {
+    fs.writeFileSync(temporary, content, { flag: "wx" });
+    if (old) fs.chmodSync(temporary, old.mode);
+    fs.renameSync(temporary, file);
+  } finally {
+    fs.rmSync(temporary, { force: true }); // if the disk is full
+  }
   return `Wrote ${Buffer.byteLength(content)} bytes to ${path}`;
 }
 
@@ -280,7 +293,7 @@ addTool("read_file", "Read a file, or `limit` lines of it from line `offset` on 
 );
 const file = z.object({ path: z.string(), content: z.string() });
 addTool("write_file", "Write a file, and the folders it needs.", file, async ({ path, content }, { approve }) => {
-  await approve(`${content}\nWrite this to ${safePath(path)}?`);
+  await approve(`${content}\nWrite this to ${safePath(path)} (${content.trimEnd().split("\n").length} lines)?`);
   return runWrite(path, content);
 });
 const edit = z.object({ path: z.string(), old_text: z.string().min(1), new_text: z.string() });
@@ -293,32 +306,33 @@ addTool("edit_file", "Replace old_text, which must occur exactly once.", edit, a
 // #endregion
 
 // #region bash
-/** Runs a command. @returns stdout and stderr in the order they were written, and the exit code unless it is 0 */
-export function runBash(command: string, signal: AbortSignal): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const child = spawn("bash", ["-c", `exec 2>&1\n${command}`], {
-      env: { ...process.env, ANTHROPIC_API_KEY: undefined, ANTHROPIC_AUTH_TOKEN: undefined },
-      stdio: ["ignore", "pipe", "ignore"],
-      detached: true, // its own process group, which `stop` kills as a whole
-    });
-    let output = "";
-    child.stdout.setEncoding("utf8").on("data", (text) => {
-      output = cutMiddle(output + text);
-    });
-    const stop = () => spawn("bash", ["-c", "kill -15 -$0; sleep .2; kill -9 -$0", `${child.pid}`], { detached: true });
-    const timeout = AbortSignal.timeout(120_000);
-    for (const each of [signal, timeout]) each.addEventListener("abort", stop);
-    const finish = (code: number | null, killer: string | null) => {
-      for (const each of [signal, timeout]) each.removeEventListener("abort", stop);
-      let ending = code === 0 ? "" : `\n(${killer ? `killed by ${killer}` : `exit code ${code}`})`;
-      if (timeout.aborted) ending = "\n(timed out after 120 s)";
-      if (signal.aborted) ending = "\n(interrupted by user)";
-      resolve((output.trimEnd() || "(no output)") + ending);
-    };
-    child.on("error", reject);
-    child.on("close", finish); // all output has arrived
-    child.on("exit", (...how) => setTimeout(finish, 250, ...how)); // a background process may hold the pipe open
+/** Runs a command. @returns stdout and stderr in the order they were written, and how it ended unless with code 0 */
+export async function runBash(command: string, signal: AbortSignal): Promise<string> {
+  const variables = Object.entries(process.env).filter(([name]) => !/^(ANTHROPIC_.*|BASH_ENV|ENV)$/.test(name));
+  const child = spawn("bash", ["-c", `exec 2>&1\n${command}`], {
+    env: Object.fromEntries(variables), // without keys, and without a file that bash would run first
+    stdio: ["ignore", "pipe", "ignore"], // one pipe for stdout and stderr (`exec 2>&1`) keeps their order
+    detached: true, // its own process group, which `stop` ends as a whole
   });
+  let output = "";
+  child.stdout.setEncoding("utf8").on("data", (text) => {
+    output = cutMiddle(output + text);
+  });
+  const allRead = once(child.stdout, "close"); // late, if a process in the background holds the pipe open
+  let ending = "";
+  const stop = (why: string) => {
+    ending = `\n(${why})`; // asks it to end; 0.2 s later a helper kills it, even if this program has gone
+    if (child.pid) process.kill(-child.pid, "SIGTERM");
+    spawn("bash", ["-c", `sleep .2; kill -9 -${child.pid}`], { detached: true, stdio: "ignore" }).on("error", () => {});
+  };
+  const over = new AbortController();
+  signal.addEventListener("abort", () => stop("interrupted by user"), { signal: over.signal });
+  sleep(120_000, "timed out after 120 s", { signal: over.signal }).then(stop, () => {});
+  const [code, killer] = await once(child, "exit").finally(() => over.abort());
+  if (code !== 0) ending ||= killer ? `\n(killed by ${killer})` : `\n(exit code ${code})`;
+  const stillOpen = await Promise.race([allRead.then(() => false), sleep(250, true)]);
+  if (stillOpen) ending ||= "\n(something runs on in the background; what else it prints is not shown)";
+  return (output.trimEnd() || "(no output)") + ending;
 }
 // #endregion
 
@@ -326,7 +340,7 @@ export function runBash(command: string, signal: AbortSignal): Promise<string> {
 export const SYSTEM = `You are a coding agent working in ${WORKDIR}. Act first, then report briefly.
 Use the file tools for files, and bash for the rest.
 Plan work of several steps with todo; mark an item in_progress when you begin it and completed when it is done.
-Give what takes much reading but has a short answer to a subagent with task.`;
+Use a subagent (task) for work that needs lots of reading and has a short answer.`;
 // #endregion
 
 // #region terminal
@@ -335,8 +349,8 @@ let isLineStart = true;
 
 /** Prints text with its control and text-direction characters replaced, so that it cannot drive the terminal. */
 function print(text: string, style?: "dim"): void {
-  const safe = text.replaceAll("\r\n", "\n").replace(/(?![\n\t])\p{Cc}|\p{Bidi_Control}/gu, "\ufffd");
-  const lines = (isLineStart ? margin : "") + safe.replace(/\n(?=.)/g, `\n${margin}`);
+  const safe = text.replaceAll("\r", "").replace(/(?![\n\t])\p{Cc}|\p{Bidi_Control}/gu, "\ufffd");
+  const lines = (isLineStart && safe ? margin : "") + safe.replace(/\n(?=.)/g, `\n${margin}`);
   if (safe) isLineStart = safe.endsWith("\n");
   process.stdout.write(style && process.stdout.isTTY ? styleText(style, lines) : lines);
 }
@@ -347,79 +361,65 @@ function firstLines(text: string): string {
 }
 
 function explain(error: unknown): string {
-  const { message = String(error), apiMessage, status = "" } = Object(error);
-  if (!message.startsWith("Could not resolve auth")) return apiMessage ? `API error ${status}: ${apiMessage}` : message;
-  return "no API key: set ANTHROPIC_API_KEY in the environment or in .env; npm run demo needs none";
+  let text = error instanceof Error ? error.message : String(error);
+  if (error instanceof Anthropic.APIError && error.apiMessage) text = `API error ${error.status}: ${error.apiMessage}`;
+  if (/resolve auth/.test(text)) return `no key: set ANTHROPIC_API_KEY, maybe in ${ENV_FILE}; npm run demo needs none`;
+  if (/'\w+_tokens'/.test(text)) return "the server's reply has no usage, which the SDK needs";
+  if (/^Unknown/.test(text)) return `${text.split(".")[0]}; usage: npx tsx ${process.argv[1]} [-y] ["a request"]`;
+  if (/window is full|too long|context limit/.test(text)) text += "; ask for less, or begin anew (q leaves)";
+  return text;
 }
 
-function reportFailure(error: unknown): void {
+function report(error: unknown): void {
   print(`\n[${explain(error)}]\n`);
   process.exitCode = 1;
 }
 
-/** The requests, one per line. Lines that reach a terminal together, such as a paste, are one request. */
-function requestsFrom(rl: Interface): AsyncIterable<string[]> {
-  if (!rl.terminal) return on(rl, "line", { close: ["close"] });
-  const lines: string[] = [];
-  let timer: NodeJS.Timeout;
-  const finish = () => rl.line || rl.emit("request", lines.splice(0).join("\n")); // a pasted line may wait for Enter
-  rl.on("line", (line) => {
-    lines.push(line);
-    clearTimeout(timer);
-    timer = setTimeout(finish, 30);
-  });
-  rl.on("SIGINT", () => lines.splice(0));
-  return on(rl, "request", { close: ["close"] });
-}
-
-const FILE = fileURLToPath(import.meta.url);
-const HELP = `npx tsx agents/${basename(FILE)} [-y] ["a request"]     -y: never ask
-Without a request a prompt opens: Ctrl-C stops a turn, q or Ctrl-D quits. Requests may be piped in, one per line.`;
-
 async function main(): Promise<void> {
-  const options = { yes: { type: "boolean", short: "y" }, help: { type: "boolean", short: "h" } } as const;
-  const { values: flags, positionals } = parseArgs({ allowPositionals: true, options });
-  if (flags.help) return console.log(HELP);
-
+  const args = parseArgs({ allowPositionals: true, options: { y: { type: "boolean", short: "y" } } });
   const { stdin: input, stdout: output } = process;
   const terminal = input.isTTY && output.isTTY;
-  const rl = createInterface({ input, output, terminal, prompt: `${basename(FILE).split("_")[0]} >> ` });
-  let turn: AbortController | undefined;
+  const rl = createInterface({ input, output, terminal, prompt: `${basename(import.meta.filename).slice(0, 3)} >> ` });
+  let turn: AbortController | undefined; // while one runs
+  const messages: Messages = [];
+  const requests: string[] = []; // typed, and not yet carried out
+  rl.on("line", (line) => requests.push(line));
   rl.on("SIGINT", () => {
-    if (turn) return turn.abort(new Error("interrupted"));
-    rl.write(null, { ctrl: true, name: "e" });
-    rl.write(null, { ctrl: true, name: "u" }); // clears what was typed
+    turn?.abort(new Error("interrupted"));
+    requests.length = 0;
+    if (rl.line) for (const name of ["e", "u"]) rl.write(null, { ctrl: true, name }); // clears the line
   });
-  rl.on("close", () => terminal && process.exit(0));
+  rl.on("close", () => (terminal && turn ? process.exit(1) : rl.emit("line", "q"))); // the end is like q
+  output.on("error", () => process.exit(1)); // nobody reads on, as in `… | head -1`
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
   process.on("exit", () => turn?.abort()); // stops the running command, too
-
   const approve = async (question: string) => {
-    if (flags.yes) return;
+    if (args.values.y) return sleep(0, undefined, { signal: turn?.signal }); // time for the error above, and for Ctrl-C
     if (!input.isTTY) throw new Error("not run: stdin is not a terminal, so nobody can be asked; -y runs everything");
     print(`${question}\n`);
+    const half = rl.line; // a request that is being typed is no answer
+    for (const name of ["e", "u"]) rl.write(null, { ctrl: true, name }); // Ctrl-E, Ctrl-U
     const answer = await rl.question("[y: yes, a: always, anything else: no] ", { signal: turn?.signal });
-    flags.yes = answer === "a";
+    rl.write(half);
+    args.values.y = answer === "a";
     if (answer !== "a" && answer !== "y") throw new Error(`not run: the user said no: ${answer || "(nothing)"}`);
   };
-  const messages: Messages = [];
-  const runTurn = async (content: string) => {
+  const carryOut = async (request: string) => {
     turn = new AbortController();
-    messages.push({ role: "user", content: content.toWellFormed() });
-    await agentLoop(messages, { system: SYSTEM, tools: TOOLS, approve, signal: turn.signal }).catch(reportFailure);
+    await runTurn(messages, request, { system: SYSTEM, tools: TOOLS, approve, signal: turn.signal }).catch(report);
     turn = undefined;
   };
 
-  if (positionals.length > 0) return runTurn(positionals.join(" "));
-  if (terminal) rl.prompt();
-  for await (const [request = ""] of requestsFrom(rl)) {
-    if (["q", "exit", "/exit"].includes(request.trim())) process.exit(0);
-    if (request.trim()) await runTurn(request);
-    if (terminal) rl.prompt();
+  if (args.positionals.length > 0) return carryOut(args.positionals.join(" "));
+  while (true) {
+    if (terminal) rl.prompt(true);
+    if (requests.length === 0) await once(rl, "line");
+    const request = requests.shift() ?? "";
+    if (["q", "exit", "/exit"].includes(request.trim())) process.exit(terminal ? 0 : process.exitCode);
+    if (request.trim()) await carryOut(request);
   }
 }
 
-if (process.argv[1] && fs.realpathSync(process.argv[1]) === fs.realpathSync(FILE)) {
-  main().catch(reportFailure).finally(process.exit); // even if a command in the background holds a pipe open
-}
+const isProgram = process.argv[1] && fs.realpathSync(process.argv[1]) === import.meta.filename;
+if (isProgram) main().catch(report).finally(process.exit);
 // #endregion

@@ -3,135 +3,148 @@
  *
  * Forgetting on purpose, losing nothing: context is short, the disk is not.
  *
- *     prompt past the limit?            layer 1  microCompact  old tool results become one line each
- *     still past it? the user is away?  layer 2  autoCompact   a summary replaces the history
- *     `compact` called, /compact typed  layer 3  autoCompact   the same, on request
- *     every message is in .transcripts/ before any layer can shorten it
+ *     the history:       request reply results (and so on) reply results | reply results   right of |: not answered yet
+ *     1, microCompact:   request reply [Prev.] (and so on) reply results | reply results   the newest 3 results stay
+ *     2, autoCompact:    [summary, todo list, files]  the request        | reply results
+ *     3, asked for:      as 2, by the model, by the user, in a pause, or by the API (prompt too long: callOrCompact)
+ *     Large results go to disk at once, and every message to .transcripts/ before any layer can shorten it.
  *
  * Same as s05: dispatch, skills, todo, files, bash
  * New in s06: limits, compact, transcript
- * Changed from s05: setup, loop, subagent, system, terminal
+ * Changed from s05: setup, loop, turn, subagent, system, terminal
  * Run: npx tsx agents/s06_context_compact.ts
  */
 
 // #region setup
 import { isUtf8 } from "node:buffer";
 import { spawn } from "node:child_process";
-import { on } from "node:events";
+import { once } from "node:events";
 import fs from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
-import { createInterface, type Interface } from "node:readline/promises";
-import { fileURLToPath } from "node:url";
+import { createInterface } from "node:readline/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs, styleText } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import { parse as parseYaml } from "yaml";
 import { z } from "zod";
 
-if (fs.existsSync(".env")) process.loadEnvFile();
+const ENV_FILE = join(import.meta.dirname, "../.env"); // not the one of the workspace, which may be a stranger's
+if (fs.existsSync(ENV_FILE)) process.loadEnvFile(ENV_FILE);
 const client = new Anthropic({ logLevel: "off" }); // finds the key itself
 export const MODEL = process.env.MODEL_ID || "claude-sonnet-5-5";
-const Tokens = z.coerce.number().positive();
-const CONTEXT_WINDOW = check("CONTEXT_WINDOW", Tokens, process.env.CONTEXT_WINDOW || 200_000);
+const CONTEXT_WINDOW = Number(process.env.CONTEXT_WINDOW || 200_000); // tokens
 const MAX_TOKENS = Math.min(32_000, Math.floor(CONTEXT_WINDOW / 2)); // of a reply, thinking included
-const THINKING = process.env.THINKING === "off" ? undefined : ({ type: "adaptive", display: "summarized" } as const);
-const RESULT_LIMIT = 1_000_000; // characters of a tool result; a long one goes to disk before it reaches the model
+const RESULT_LIMIT = 1_000_000; // characters of a tool result; a large one goes to disk before the model gets it
 export const WORKDIR = fs.realpathSync(process.cwd());
 // #endregion
 
 // #region loop
-export type Messages = Anthropic.MessageParam[];
-export type Tools = Anthropic.Tool[];
-export type Approve = (question: string) => Promise<void>;
-/** What a turn needs besides its messages. `approve` throws if the user says no; Ctrl-C aborts `signal`. */
-export type TurnOptions = { system: string; tools: Tools; approve: Approve; signal: AbortSignal } & MoreOptions;
-type MoreOptions = { maxRounds?: number; transcript: Transcript; request?: Anthropic.MessageParam };
-
-/**
- * Runs one turn: the request at the end of `messages`, which grows in place. The API accepts it however the turn ends.
- * @throws if the turn doesn't complete: interruption, refusal, cut-off or empty reply, error of the API
- */
-export async function agentLoop(messages: Messages, turn: TurnOptions): Promise<void> {
-  const options = { ...turn, request: messages.at(-1) }; // a compaction keeps it
-  const before = messages.slice(0, -1); // to go back to if the model refuses
-  let accepted = before; // to go back to if the API rejects what came since
+// messages:  user       Run `echo hi`
+//            assistant  tool_use     toolu_1  bash { command: "echo hi" }
+//            user       tool_result  toolu_1  hi      (only the model is the assistant, so results come from the user)
+//            assistant  It printed: hi
+/** Calls the model and runs the tools it asks for, until it asks for none. @returns its last reply */
+export async function agentLoop(messages: Messages, options: TurnOptions): Promise<Anthropic.Message> {
   let roundsWithoutTodo = 0;
-  for (let round = 0; ; round++) {
-    options.signal.throwIfAborted();
-    if (round === options.maxRounds) throw new Error(`out of rounds: ${round} were allowed`);
+  for (let round = 0; round !== options.maxRounds; round++) {
     await compactIfNeeded(messages, options);
-    const reply = await callOrCompact(messages, options).catch((error) => {
-      options.signal.throwIfAborted();
-      // Go back: a history that is rejected once would be rejected every time.
-      if (error.status === 400 || error.status === 413) rewrite(messages, accepted, "rejected", options);
-      throw error;
-    });
-    accepted = [...messages];
-    countTokens(messages, reply.usage, options);
-    if (reply.stop_reason === "refusal") {
-      rewrite(messages, before, "refused", options); // if it stayed, it would be refused again
-      throw new Error("the model refused; your request was taken out of the conversation");
-    }
-    const content = withoutBlanks(reply.content);
-    if (content.length > 0) add(messages, { role: "assistant", content }, options);
-
-    const isCut = reply.stop_reason === "max_tokens" || reply.stop_reason === "model_context_window_exceeded";
-    const calls = content.filter((block) => block.type === "tool_use");
-    if (calls.length === 0 && isCut) throw new Error("the reply was cut off; ask for less in one go");
-    if (content.length === 0) throw new Error("the reply is empty");
-    if (calls.length === 0) return;
+    const reply = await callOrCompact(messages, options);
+    add(messages, { role: "assistant", content: reply.content }, options);
+    const calls = reply.content.filter((block) => block.type === "tool_use");
+    if (calls.length === 0) return reply; // done: the model has said what it has to say
     const results: Anthropic.ContentBlockParam[] = [];
-    for (const call of calls) results.push(await runCall(call, isCut && call === reply.content.at(-1), options));
+    for (const call of calls) results.push(await runCall(call, reply, options));
     roundsWithoutTodo = calls.some((call) => call.name === "todo") ? 0 : roundsWithoutTodo + 1;
     const plans = options.tools.some((tool) => tool.name === "todo");
     if (plans && roundsWithoutTodo > 0 && roundsWithoutTodo % 3 === 0) results.push(REMINDER);
-    saveLargeResults(results, LARGE_OUTPUT * options.transcript.charsPerToken);
-    add(messages, { role: "user", content: results }, options);
+    saveLargeResults(results, LARGE_OUTPUT * options.state.charsPerToken, options.state);
+    add(messages, { role: "user", content: results }, options); // one result for each call, in one message
   }
+  throw new Error(`out of rounds: ${options.maxRounds} were allowed`);
 }
 
-/** Sends the conversation to the model and prints the reply as it arrives, unless it is a summary. */
+export type Messages = Anthropic.MessageParam[];
+export type Tools = Anthropic.Tool[];
+/** What a turn needs besides its messages. `approve` throws if the user says no; Ctrl-C aborts `signal`. */
+export type TurnOptions = Basics & { maxRounds?: number; state: State };
+type Basics = { system: string; tools: Tools; approve(text: string): Promise<void>; signal: AbortSignal };
+
+/** Sends the whole conversation, each time, since the API remembers nothing. Prints the reply if it is no summary. */
 async function callModel(messages: Messages, { system, tools, signal }: TurnOptions, isSummary = false) {
-  const cache_control = { type: "ephemeral" } as const;
-  const request = { model: MODEL, max_tokens: MAX_TOKENS, thinking: THINKING, cache_control, system, tools, messages };
+  const thinking = process.env.THINKING === "off" ? undefined : ({ type: "adaptive", display: "summarized" } as const);
+  const cache_control = { type: "ephemeral" } as const; // the next call pays little for all that this one sends
+  const request = { model: MODEL, max_tokens: MAX_TOKENS, thinking, cache_control, system, tools, messages };
   const stream = client.messages.stream(request, { signal });
-  if (isSummary) return stream.finalMessage();
+  if (isSummary) return checkReply(await stream.finalMessage());
   stream.on("thinking", (text) => print(text, "dim"));
   stream.on("text", (text) => print(text));
-  stream.on("contentBlock", (block) => block.type !== "tool_use" && print("\n"));
-  return stream.finalMessage();
+  stream.on("contentBlock", ({ type }) => print(type === "tool_use" ? "" : "\n"));
+  return checkReply(await stream.finalMessage());
 }
 
-/** Drops what the API rejects when it is sent back: blank text, the thinking after it, and thinking at the end. */
-function withoutBlanks(content: Anthropic.ContentBlock[]): Anthropic.ContentBlock[] {
-  const isThinking = (block?: Anthropic.ContentBlock) => block?.type.endsWith("thinking");
-  const isBlank = (block: Anthropic.ContentBlock) => block.type === "text" && !block.text.trim();
-  const blank = content.findIndex(isBlank);
-  const kept = content.filter((block, i) => !isBlank(block) && !(isThinking(block) && blank >= 0 && blank < i));
-  while (isThinking(kept.at(-1))) kept.pop();
-  return kept;
-}
-
-/** Runs a call, unless the reply was cut off inside it. Whatever happens, the call gets a result. */
-async function runCall({ id, name, input }: Anthropic.ToolUseBlock, isCut: boolean, options: TurnOptions) {
+/** Runs a call of a reply. Whatever happens, it gets a result, and the model reads what went wrong. */
+async function runCall(call: Anthropic.ToolUseBlock, reply: Anthropic.Message, options: TurnOptions) {
   let [content, is_error] = ["", false];
-  print(name === "bash" ? `$ ${Object(input).command}\n` : `> ${name} ${firstLines(JSON.stringify(input))}\n`);
   try {
     options.signal.throwIfAborted();
-    if (isCut) throw new Error(`${name}: not run: the reply was cut off inside this call; send less in one go`);
-    content = await runTool(name, input, options);
+    if (isCut(reply)) throw new Error(`${call.name}: not run: the reply was cut off; send less in one go`);
+    content = await runTool(call.name, call.input, options);
   } catch (error) {
     content = options.signal.aborted ? "(interrupted by user)" : explain(error);
     is_error = true;
   }
   print(`${firstLines(content)}\n`, "dim");
-  return { type: "tool_result" as const, tool_use_id: id, content: cutMiddle(content).toWellFormed(), is_error };
+  return { type: "tool_result" as const, tool_use_id: call.id, content: cutMiddle(content).toWellFormed(), is_error };
 }
 
-/** Keeps the head and the tail of a text that is longer than `limit` characters. */
+/** @returns at most `limit` characters: of a longer text the head and the tail */
 function cutMiddle(text: string, limit = RESULT_LIMIT): string {
   if (text.length <= limit) return text;
-  const half = limit / 2 - 50;
-  return `${text.slice(0, half)}\n[... cut here: longer than ${limit} characters ...]\n${text.slice(-half)}`;
+  const half = Math.max(0, limit / 2 - 30);
+  const note = `\n[... cut here: longer than ${limit} characters ...]\n`;
+  return (text.slice(0, half) + note + text.slice(text.length - half)).slice(0, limit);
+}
+// #endregion
+
+// #region turn
+/** Carries out a request. However that ends, the API accepts the history that is left. @throws why it isn't done */
+export async function runTurn(messages: Messages, request: string, options: TurnOptions): Promise<void> {
+  const before = [...messages];
+  add(messages, { role: "user", content: request.toWellFormed() }, options);
+  try {
+    if (isCut(await agentLoop(messages, options))) throw new Error("the reply was cut off; ask for less in one go");
+  } catch (error) {
+    options.signal.throwIfAborted(); // interrupted: all stays, since each call has its result
+    // Refused, or too long whatever is left out: the turn goes. Rejected: the round goes. What stays was answered.
+    const answered = (history: Messages) => history.slice(0, openAt(history));
+    if (error instanceof Refusal || isTooLong(error)) rewrite(messages, answered(before), "refused", options);
+    else if (isRejected(error)) rewrite(messages, answered(messages), "rejected", options);
+    throw error;
+  }
+}
+
+const isCut = (reply: Anthropic.Message) => reply.stop_reason === "max_tokens";
+const isRejected = (error: unknown) => error instanceof Anthropic.APIError && [400, 413].includes(error.status ?? 0);
+class Refusal extends Error {}
+class WindowFull extends Error {}
+
+/** Whether the prompt, or the reply to it, has no room in the window. "It took too long" is a 504. */
+function isTooLong(error: unknown): boolean {
+  if (!(error instanceof Anthropic.APIError)) return error instanceof WindowFull;
+  return /^413|^400.*(too long|context (limit|length|size|window))/s.test(error.message); // it begins with the status
+}
+
+/** The API does not take back all that it sends. @returns the reply without that @throws if nothing else is in it */
+function checkReply(reply: Anthropic.Message): Anthropic.Message {
+  if (reply.stop_reason === "refusal") throw new Refusal("the model refused; what it was asked is taken out");
+  if (reply.stop_reason === "model_context_window_exceeded") throw new WindowFull("the context window is full");
+  const isThinking = ({ type }: Anthropic.ContentBlock) => type === "thinking" || type === "redacted_thinking";
+  const isBlank = (block: Anthropic.ContentBlock) => block.type === "text" && /^\s*$|\p{Surrogate}/u.test(block.text);
+  if (!reply.content.some(isBlank) && !reply.content.slice(-1).every(isThinking)) return reply;
+  // Thinking is signed together with all that is before it, so when a block goes, all thinking goes.
+  const content = reply.content.filter((block) => !isBlank(block) && !isThinking(block));
+  if (content.length === 0) throw new Error(isCut(reply) ? "the reply was cut off" : "the reply is empty");
+  return { ...reply, content };
 }
 // #endregion
 
@@ -157,6 +170,7 @@ function check<Schema extends z.ZodType>(what: string, schema: Schema, value: un
 
 /** @returns what the model reads @throws why the call can't be run, which the model reads too */
 async function runTool(name: string, input: unknown, options: TurnOptions): Promise<string> {
+  if (name !== "bash") print(`> ${name} ${firstLines(JSON.stringify(input))}\n`);
   const names = options.tools.map((tool) => tool.name);
   const handler = names.includes(name) && TOOL_HANDLERS[name];
   if (!handler) throw new Error(`unknown tool ${name}: the tools are ${names.join(", ")}`);
@@ -164,200 +178,189 @@ async function runTool(name: string, input: unknown, options: TurnOptions): Prom
 }
 
 const command = z.object({ command: z.string() });
-addTool("bash", "Run a bash command. Times out after 120 s.", command, async (input, options) => {
-  await options.approve("Run this command?");
-  return runBash(input.command, options.signal);
+addTool("bash", "Run a bash command. Times out after 120 s.", command, async ({ command }, options) => {
+  print(`$ ${command}\n`);
+  await options.approve(command.includes("\n") ? `Run these ${command.split("\n").length} lines?` : "Run this?");
+  return runBash(command, options.signal);
 });
 // #endregion
 
 // #region limits
-/** A window minus room for a reply and a reserve of 13,000 tokens. */
+/** The window minus room for a reply (at most 20,000 tokens) and a reserve of 13,000. */
 export const autoCompactThreshold = (window: number, output: number) => window - Math.min(output, 20_000) - 13_000;
-const WINDOW_THRESHOLD = Math.max(autoCompactThreshold(CONTEXT_WINDOW, MAX_TOKENS), 0.4 * CONTEXT_WINDOW);
-const { COMPACT_THRESHOLD } = process.env;
-// In tokens unless noted. The first is for a call that begins a turn, the second for all others.
-export const THRESHOLD = Math.min(check("COMPACT_THRESHOLD", Tokens, COMPACT_THRESHOLD || 50_000), WINDOW_THRESHOLD);
-export const TURN_THRESHOLD = COMPACT_THRESHOLD ? THRESHOLD : WINDOW_THRESHOLD;
-export const MIN_SAVINGS = 0.4; // of the limit: a rewrite costs the prompt cache and all thinking
+const computed = Math.max(autoCompactThreshold(CONTEXT_WINDOW, MAX_TOKENS), 0.4 * CONTEXT_WINDOW); // in small windows
+export const THRESHOLD = Math.min(Number(process.env.COMPACT_THRESHOLD || computed), computed); // tokens
+export const MIN_SAVINGS = 0.4; // of THRESHOLD: a rewrite costs the prompt cache and all thinking
 export const PAUSE: number = 240; // seconds after a reply: the cache expires 300 after the request; 0 turns pauses off
-export const PAUSE_THRESHOLD = Math.min(25_000, THRESHOLD);
+export const PAUSE_THRESHOLD = Math.min(25_000, THRESHOLD / 2);
 export const KEEP_RECENT = 3; // tool results
 export const PRESERVE_RESULT_TOOLS = ["load_skill"];
 export const SUMMARY = Math.min(2_000, THRESHOLD / 10);
-export const RESTORED = { files: 3, each: 0.1 * THRESHOLD };
+export const RESTORED = { files: 5, each: Math.min(5_000, THRESHOLD / 10) };
 export const LARGE_OUTPUT = Math.min(40_000, 0.4 * THRESHOLD); // the results of a round together
-const PREVIEW = 2_000; // characters of a result that is on disk
+const SAVED_TO = "Output too large. Saved to: "; // begins what the model gets instead of a large result
 // #endregion
 
 // #region compact
-/** Before each call: compacts if the model asked. Past the limit: layer 1, then layer 2 if that wasn't enough. */
+/** Before each call: layer 3 if the model has asked for it. Past the limit: layer 1, then layer 2 if need be. */
 async function compactIfNeeded(messages: Messages, options: TurnOptions): Promise<void> {
-  const { compactAsked, charsPerToken, failures } = options.transcript;
-  options.transcript.compactAsked = undefined;
-  if (compactAsked) await autoCompact(messages, { ...options, ...compactAsked, trigger: "tool" });
-  const limit = messages.at(-1) === options.request ? THRESHOLD : TURN_THRESHOLD;
-  if (estimateTokens(messages, options) <= limit) return;
-  const { cleared, saved } = microCompact(messages, MIN_SAVINGS * limit, charsPerToken);
-  if (cleared) print(`[micro_compact] cleared ${cleared} old tool results (~${format(saved)} tokens)\n`);
-  if (estimateTokens(messages, options) <= limit || failures >= 3) return;
-  await autoCompact(messages, { ...options, trigger: "auto", limit });
-}
-
-/** Calls the model. If the prompt is too long, the estimate was wrong: tries again after each remedy that helped. */
-async function callOrCompact(messages: Messages, options: TurnOptions): Promise<Anthropic.Message> {
-  const remedies = [
-    () => microCompact(messages),
-    () => saveLargeResults(blocksOf(messages.at(-1)), 0),
-    () => autoCompact(messages, { ...options, trigger: "reactive" }),
-  ];
-  let size = Number.POSITIVE_INFINITY;
-  for (const remedy of remedies) {
-    const reply = chars(messages) < size && (await callIfFits(messages, options));
-    if (reply) return reply;
-    size = chars(messages);
-    await remedy();
+  const asked = options.state.compactAsked;
+  options.state.compactAsked = undefined;
+  options.signal.throwIfAborted();
+  if (asked) await autoCompact(messages, "tool", options, asked.focus);
+  const size = (history: Messages) => estimateTokens(history, options);
+  if (size(messages) <= THRESHOLD) return;
+  const cleared = microCompact(messages);
+  const saved = size(messages) - size(cleared);
+  if (saved >= MIN_SAVINGS * THRESHOLD) {
+    const blocks = messages.flatMap(blocksOf);
+    const count = cleared.flatMap(blocksOf).filter((block, i) => chars(block) < chars(blocks[i])).length;
+    print(`[micro_compact] cleared ${count} old tool results (~${format(saved)} tokens)\n`);
+    rewrite(messages, cleared, "micro", options);
   }
-  return callModel(messages, options);
+  const returns = messages.filter((each, i) => kept(messages).includes(each) || (i === 0 && !isRequest(each)));
+  const freed = size(messages) - size(returns) - SUMMARY; // the next summary, with its files, is like the last
+  if (size(messages) <= THRESHOLD || freed < MIN_SAVINGS * THRESHOLD || options.state.failures >= 3) return;
+  await autoCompact(messages, "auto", options);
 }
 
-/** @returns the reply, or nothing if the prompt is too long for the model */
-async function callIfFits(messages: Messages, options: TurnOptions, isSummary = false) {
-  const reply = await callModel(messages, options, isSummary).catch((error) => {
-    const isTooLong = error.status === 400 && /too long|context (limit|length|window)/.test(error.message);
-    if (!isTooLong && error.status !== 413) throw error;
-  });
-  return reply?.stop_reason === "model_context_window_exceeded" ? undefined : reply;
+/** Calls the model. If the prompt is too long, the estimate was wrong: forgets what it can and tries again, twice. */
+async function callOrCompact(messages: Messages, options: TurnOptions, tries = 3): Promise<Anthropic.Message> {
+  try {
+    const reply = await callModel(messages, options);
+    countTokens(messages, reply.usage, options);
+    return reply;
+  } catch (error) {
+    const size = chars(messages);
+    if (!isTooLong(error) || tries === 1) throw error;
+    const shorter = microCompact(messages);
+    saveLargeResults(kept(shorter).flatMap(blocksOf), size / 2, options.state); // changes them in `shorter`
+    rewrite(messages, shorter, "micro", options);
+    const enough = options.state.failures >= 3 ? size : (1 - MIN_SAVINGS) * size; // to try without a summary
+    if (chars(messages) >= enough) await autoCompact(messages, "reactive", options);
+    if (chars(messages) >= size) throw error;
+    return callOrCompact(messages, options, tries - 1);
+  }
 }
 
 const focus = z.object({ focus: z.string().optional().describe("what to keep above all") });
-addTool("compact", "Replace the conversation with a summary.", focus, (input, { transcript }) => {
-  transcript.compactAsked = input;
-  return "After this round a summary replaces the conversation, if it is long enough.";
+addTool("compact", "Replace the conversation with a summary.", focus, (input, { state }) => {
+  state.compactAsked = input;
+  return "After this round a summary replaces the conversation.";
 });
 
-/** Layer 1, in place: each result that the model has answered becomes one line, except the newest KEEP_RECENT. */
-export function microCompact(messages: Messages, minSavings = 0, charsPerToken = 4) {
-  const calls = messages.flatMap(blocksOf).filter((block) => block.type === "tool_use");
-  const names = new Map(calls.map(({ id, name }) => [id, name]));
-  const lastReply = messages.findLastIndex((message) => message.role === "assistant");
-  const answered = messages.slice(0, Math.max(0, lastReply)).flatMap(blocksOf);
-  const results = answered.filter((block) => block.type === "tool_result");
-  const old = results.slice(0, Math.max(0, results.length - KEEP_RECENT)).flatMap((result) => {
-    const name = names.get(result.tool_use_id) ?? "";
+/** Where the open part begins, which has no reply yet: a request, or calls with results. A summary is closed. */
+function openAt(messages: Messages): number {
+  const lastReply = messages.findLastIndex((each, i) => each.role === "assistant" || (i === 0 && !isRequest(each)));
+  const hasCalls = blocksOf(messages[lastReply]).some((block) => block.type === "tool_use");
+  return hasCalls ? lastReply : lastReply + 1;
+}
+
+/** What a compaction keeps word for word: the open part, and the request that it belongs to. */
+function kept(messages: Messages): Messages {
+  const open = messages.slice(openAt(messages));
+  if (open.length === 0 || open.some(isRequest)) return open;
+  return [...messages.filter(isRequest).slice(-1), ...open];
+}
+
+/** Layer 1. @returns a copy in which each answered result is one line, except for the newest KEEP_RECENT */
+export function microCompact(messages: Messages): Messages {
+  const copy = structuredClone(messages);
+  const blocks = copy.slice(0, openAt(copy)).flatMap(blocksOf);
+  const calls = blocks.filter((block) => block.type === "tool_use");
+  const results = blocks.filter((block) => block.type === "tool_result");
+  for (const result of results.slice(0, Math.max(0, results.length - KEEP_RECENT))) {
+    const name = calls.find((call) => call.id === result.tool_use_id)?.name ?? "";
     const text = String(result.content);
-    const [place = ""] = /^Output too large\. Saved to: .*$/m.exec(text) ?? [];
-    const line = `[Previous: used ${name}]\n${place}`.trim();
-    const isShort = text.length <= Math.max(100, line.length);
-    return isShort || PRESERVE_RESULT_TOOLS.includes(name) ? [] : [{ result, line, size: text.length }];
-  });
-  const saved = Math.round(old.reduce((sum, { line, size }) => sum + size - line.length, 0) / charsPerToken);
-  if (old.length === 0 || saved < minSavings) return { cleared: 0, saved: 0 };
-  for (const { result, line } of old) result.content = line;
-  stripThinking(messages);
-  return { cleared: old.length, saved };
-}
-
-/** A thinking block is only valid after the exact history it was written for. What it says stays as text. */
-export function stripThinking(messages: Messages): void {
-  for (const message of messages.filter(({ role }) => role === "assistant")) {
-    message.content = blocksOf(message).flatMap((block): Anthropic.ContentBlockParam[] => {
-      if (block.type === "thinking") return block.thinking.trim() ? [{ type: "text", text: block.thinking }] : [];
-      return block.type === "redacted_thinking" ? [] : [block];
-    });
+    const isOurs = (line: string) => line.startsWith(SAVED_TO) && line.endsWith(`_${result.tool_use_id}.txt`);
+    const place = text.split("\n", 2).find(isOurs); // no tool knows its id, so none can imitate it
+    const line = place ? `[Previous: used ${name}]\n${place}` : `[Previous: used ${name}]`;
+    if (text.length > Math.max(100, line.length) && !PRESERVE_RESULT_TOOLS.includes(name)) result.content = line;
   }
+  return copy;
 }
 
-type Compaction = TurnOptions & { trigger: "auto" | "tool" | "manual" | "reactive"; focus?: string; limit?: number };
+/** Thinking is only valid after the exact history it was written for. Afterwards, what it says stays as text. */
+export function withoutThinking(message: Anthropic.MessageParam): Anthropic.MessageParam {
+  if (message.role !== "assistant") return message;
+  const content = blocksOf(message).flatMap((block): Anthropic.ContentBlockParam[] => {
+    if (block.type === "thinking") return block.thinking.trim() ? [{ type: "text", text: block.thinking }] : [];
+    return block.type === "redacted_thinking" ? [] : [block];
+  });
+  return { role: "assistant", content };
+}
 
 const SUMMARY_PROMPT = `Write a summary of this conversation; the work goes on from it alone. State the goal, standing
 instructions, what was done, the current state, decisions and their reasons, files and what matters in each, skills in
 use, the next step. Copy paths, names, values and error messages exactly. About ${SUMMARY} tokens; no tool calls.`;
 
-/**
- * Layers 2 and 3, in place: the history becomes a summary, the todo list, some files, the request if its turn is open,
- * and what the model has not answered. @returns whether it did @throws if it was interrupted
- */
-export async function autoCompact(messages: Messages, options: Compaction): Promise<boolean> {
-  const { trigger, request, limit = 0, transcript } = options;
-  const lastReply = messages.findLastIndex((message) => message.role === "assistant");
-  const isOpen = blocksOf(messages[lastReply]).some((block) => block.type === "tool_use");
-  const tail = messages.slice(isOpen ? lastReply : lastReply + 1); // keeps calls and results together
-  const head = messages.filter((message) => message !== request && !tail.includes(message));
-  const freed = chars(head) / transcript.charsPerToken - SUMMARY;
-  const isTooLittle = head.length < (trigger === "reactive" ? 1 : 2);
-  if (isTooLittle && trigger !== "auto") print("[nothing to compact yet]\n");
-  if (isTooLittle || (trigger === "auto" && freed < MIN_SAVINGS * limit)) return false;
-  print(trigger === "auto" || trigger === "reactive" ? "[auto_compact triggered]\n" : "[manual compact]\n");
-  const summary = await summarize(messages, tail, options).catch((error) => {
+/** Layers 2 and 3: a summary, the todo list and some files replace all that is not kept */
+export async function autoCompact(messages: Messages, trigger: string, options: TurnOptions, focus = "") {
+  const { state, tools } = options;
+  const stays = kept(messages);
+  const old = messages.filter((message) => !stays.includes(message));
+  if (old.length < (trigger === "reactive" ? 1 : 2)) return print("[nothing to compact yet]\n");
+  print(trigger === "manual" || trigger === "tool" ? "[manual compact]\n" : "[auto_compact triggered]\n");
+  const summary = await summarize(messages, options, focus).catch((error) => {
     options.signal.throwIfAborted();
-    transcript.failures++; // after three in a row, only the user or the model starts one
+    const isHopeless = isTooLong(error) || (state.failures >= 3 && !(error instanceof Anthropic.APIError));
+    if (trigger === "reactive" && isHopeless) return "(No summary could be made. The transcript has it all.)";
+    state.failures++; // after three in a row, only the user or the model starts one
     print(`[compaction failed: ${explain(error)}]\n`);
   });
-  if (!summary) return false;
-  transcript.failures = 0;
-  const file = transcript.file ? relative(WORKDIR, transcript.file) : "(not written)";
+  options.signal.throwIfAborted();
+  if (!summary) return;
+  state.failures = 0;
+  const file = fs.existsSync(state.file) ? relative(WORKDIR, state.file) : "(not written)";
   const texts = [`[Conversation compressed. Transcript: ${file}]\n\n${summary}`];
-  if (TODO.items.length > 0 && options.tools.some((tool) => tool.name === "todo")) texts.push(TODO.render());
-  texts.push(...restoreFiles(head, transcript.charsPerToken));
+  if (TODO.items.length > 0 && tools.some((tool) => tool.name === "todo")) texts.push(TODO.render());
+  texts.push(...restoreFiles(old, state).slice(0, trigger === "reactive" ? 0 : RESTORED.files));
   const content = texts.map((text) => ({ type: "text" as const, text: text.toWellFormed() }));
-  const open = request && !tail.includes(request) ? [request] : [];
-  rewrite(messages, [{ role: "user", content }, ...open, ...tail], trigger, options);
-  print(`[transcript saved: ${file}]\ncontext: ~${format(estimateTokens(messages, options))} tokens\n`);
-  return true;
+  rewrite(messages, [{ role: "user", content }, ...stays], trigger, options);
+  if (fs.existsSync(state.file)) print(`[transcript saved: ${relative(WORKDIR, state.file)}]\n`);
+  print(`context: ~${format(estimateTokens(messages, options))} tokens\n`);
 }
 
-/** Compacts while the user is away and the prompt cache is still warm. @returns a function that ends the wait */
-export function compactInPause(messages: Messages, options: TurnOptions, redraw: () => void): () => Promise<void> {
-  const end = new AbortController();
-  let work: Promise<unknown> | undefined;
-  const timer = setTimeout(() => {
-    if (options.transcript.failures >= 3 || estimateTokens(messages, options) <= PAUSE_THRESHOLD) return;
-    print("\n");
-    work = autoCompact(messages, { ...options, signal: end.signal, trigger: "auto" }).then(redraw, redraw);
-  }, PAUSE * 1_000);
-  return async () => {
-    clearTimeout(timer);
-    end.abort();
-    await work;
-  };
+/** Asks for a summary with the whole prompt, which is cached; if that is too long, with what layer 1 leaves of it. */
+async function summarize(messages: Messages, options: TurnOptions, focus: string): Promise<string> {
+  const answered = messages.slice(0, openAt(messages));
+  const content = `${SUMMARY_PROMPT}${focus && `\nAbove all, keep: ${focus}`}`.toWellFormed();
+  const ask = (history: Messages) => callModel([...history, { role: "user", content }], options, true);
+  const cleared = microCompact(answered).map(withoutThinking);
+  const reply = await ask(messages).catch((error) => (isTooLong(error) ? ask(cleared) : Promise.reject(error)));
+  const summary = textOf(reply).trim();
+  const isWhole = reply.stop_reason === "end_turn" && reply.content.every((block) => block.type !== "tool_use");
+  if (isWhole && summary.length < chars(answered)) return summary;
+  throw new Error(`no usable summary: ${reply.stop_reason}, ${summary.length} characters`);
 }
 
-/** Asks for a summary: first with the whole prompt, which is cached; if that is too long, with less of it. */
-async function summarize(messages: Messages, tail: Messages, options: Compaction): Promise<string> {
-  const focus = options.focus ? `\nAbove all, keep: ${options.focus}` : "";
-  const question = { role: "user" as const, content: (SUMMARY_PROMPT + focus).toWellFormed() };
-  const seen = messages.slice(0, messages.length - tail.length); // the API has accepted this much
-  const cleared = structuredClone(seen);
-  microCompact(cleared);
-  for (const history of [messages, seen, cleared]) {
-    const reply = await callIfFits([...history, question], options, true);
-    if (!reply) continue;
-    const summary = textOf(reply).trim();
-    const calls = reply.content.some((block) => block.type === "tool_use");
-    if (reply.stop_reason === "end_turn" && !calls && summary && summary.length < chars(seen)) return summary;
-    if (options.trigger !== "reactive") throw new Error(`no usable summary (${reply.stop_reason})`);
-  }
-  if (options.trigger !== "reactive") throw new Error("the prompt is too long for a summary");
-  return "(No summary: the conversation was too long for one. Look up what you need in the transcript.)";
-}
-
-/** The files touched last: the lines that were read of each, as they are on disk now. */
-function restoreFiles(head: Messages, charsPerToken: number): string[] {
-  const ranges = new Map<string, { offset?: number; limit?: number }>();
-  for (const block of head.flatMap(blocksOf)) {
+/** The files touched last: the lines that were read of each, as they are on disk now. `state` remembers which. */
+function restoreFiles(messages: Messages, { files, charsPerToken }: State): string[] {
+  for (const block of messages.flatMap(blocksOf)) {
     if (block.type !== "tool_use" || !/^(read|write|edit)_file$/.test(block.name)) continue;
-    const { path, offset, limit } = Object(block.input);
-    const range = block.name === "read_file" ? { offset, limit } : ranges.get(path);
-    ranges.delete(path);
-    ranges.set(path, range ?? {}); // the newest goes last
+    const { path = "", offset, limit } = block.input as { path?: string; offset?: number; limit?: number };
+    const lines = block.name === "read_file" ? { offset, limit } : (files.get(path) ?? {});
+    files.delete(path); // the newest goes last
+    files.set(path, lines);
   }
+  for (const path of [...files.keys()].slice(0, -20)) files.delete(path); // they are in each line of the transcript
   const texts: string[] = [];
-  for (const [path, { offset = 1, limit }] of [...ranges].reverse()) {
+  for (const [path, { offset = 1, limit }] of [...files].reverse()) {
     try {
       texts.push(`<file path="${path}" offset="${offset}">\n${runRead(path, offset, limit)}\n</file>`);
-    } catch {} // it is gone
+    } catch {} // it is gone, or the call was wrong
   }
-  return texts.filter((text) => text.length <= RESTORED.each * charsPerToken).slice(0, RESTORED.files);
+  return texts.filter((text) => text.length <= RESTORED.each * charsPerToken);
+}
+
+/** Compacts when the user has been away for a while, but the prompt cache is still warm. `signal` ends the wait. */
+export async function compactInPause(messages: Messages, options: TurnOptions): Promise<void> {
+  const due = Date.now() + PAUSE * 1_000;
+  await sleep(PAUSE * 1_000, undefined, { signal: options.signal });
+  const isCold = Date.now() > due + 30_000; // the machine slept, and the cache has expired
+  if (isCold || options.state.failures >= 3 || estimateTokens(messages, options) <= PAUSE_THRESHOLD) return;
+  print("\n[a pause: compacting while the prompt cache is warm]\n");
+  await autoCompact(messages, "pause", options);
 }
 // #endregion
 
@@ -366,16 +369,19 @@ const chars = (value: unknown): number => JSON.stringify(value).length;
 const format = (tokens: number): string => Math.round(tokens).toLocaleString("en-US");
 
 /** Tokens of the prompt that these messages make, by the characters per token of the last reply. */
-export function estimateTokens(messages: Messages, { system, tools, transcript }: TurnOptions): number {
-  return Math.ceil(chars([system, tools, messages]) / transcript.charsPerToken);
+export function estimateTokens(messages: Messages, { system, tools, state }: TurnOptions): number {
+  return Math.ceil(chars([system, tools, messages]) / state.charsPerToken);
 }
 
 /** Updates the characters per token by what the API counted, unless it is absurd: some servers report 1, or none. */
-function countTokens(messages: Messages, usage: Anthropic.Usage, { system, tools, transcript }: TurnOptions): void {
+function countTokens(messages: Messages, usage: Anthropic.Usage, { system, tools, state }: TurnOptions): void {
   const { input_tokens, cache_read_input_tokens: read, cache_creation_input_tokens: written } = usage;
   const ratio = chars([system, tools, messages]) / (input_tokens + (read ?? 0) + (written ?? 0));
-  if (ratio >= 0.5 && ratio <= 10) transcript.charsPerToken = ratio;
+  if (ratio >= 0.5 && ratio <= 10) state.charsPerToken = ratio;
 }
+
+/** Requests are plain strings; summaries, results and reminders are blocks. */
+const isRequest = ({ role, content }: Anthropic.MessageParam) => role === "user" && typeof content === "string";
 
 function blocksOf(message?: Anthropic.MessageParam): Anthropic.ContentBlockParam[] {
   const content = message?.content ?? [];
@@ -384,99 +390,120 @@ function blocksOf(message?: Anthropic.MessageParam): Anthropic.ContentBlockParam
 
 /** Where every message is kept, readable by its owner alone. */
 export const TRANSCRIPT_DIR = join(WORKDIR, ".transcripts");
-/** A conversation's file, characters per token, failed compactions in a row, and one the model asked for. */
-export type Transcript = { file: string; charsPerToken: number; failures: number; compactAsked?: { focus?: string } };
-
-let newest = 0;
-export function newTranscript(folder = TRANSCRIPT_DIR, charsPerToken = 4): Transcript {
-  newest = Math.max(newest + 1, Date.now()); // never two in one millisecond
-  return { file: join(folder, `transcript_${newest}_${process.pid}.jsonl`), charsPerToken, failures: 0 };
+let lastTime = 0;
+/** What is known of a conversation besides its messages. Its transcript will be in `folder`. */
+export function newState(folder = TRANSCRIPT_DIR, charsPerToken = 4) {
+  lastTime = Math.max(lastTime + 1, Date.now()); // never two in one millisecond
+  return {
+    file: join(folder, `transcript_${lastTime}_${process.pid}.jsonl`),
+    isUnsaved: false, // the last write failed, and the user knows
+    charsPerToken,
+    files: new Map<string, { offset?: number; limit?: number }>(), // touched before a compaction, newest last
+    lastText: "", // that the model said
+    failures: 0, // failed compactions in a row
+    compactAsked: undefined as { focus?: string } | undefined, // by the model
+  };
 }
+export type State = ReturnType<typeof newState>;
 
 /** Adds a message to the history, and to the transcript before any layer can shorten it. */
-export function add(messages: Messages, message: Anthropic.MessageParam, { transcript }: TurnOptions): void {
+export function add(messages: Messages, message: Anthropic.MessageParam, { state }: TurnOptions): void {
+  record(message, messages, state);
   messages.push(message);
-  record(message, transcript);
+  if (message.role === "assistant") state.lastText = textOf(message) || state.lastText;
 }
 
-/** Replaces the history in place, and tells the transcript. */
+/** Replaces the history in place, and tells the transcript. What was thinking becomes text. */
 function rewrite(messages: Messages, history: Messages, trigger: string, options: TurnOptions): void {
-  const before = estimateTokens(messages, options);
-  messages.splice(0, messages.length, ...history);
-  stripThinking(messages);
-  const after = estimateTokens(messages, options);
-  record({ type: "compaction", trigger, before, after, messages }, options.transcript);
+  const next = history.map(withoutThinking);
+  const [before, after] = [estimateTokens(messages, options), estimateTokens(next, options)];
+  record({ type: "compaction", trigger, before, after, limit: THRESHOLD, messages: next }, messages, options.state);
+  messages.splice(0, messages.length, ...next);
 }
 
-function record(entry: object, transcript: Transcript): void {
-  const { file, charsPerToken } = transcript;
-  const line = JSON.stringify({ ...entry, time: Date.now(), charsPerToken, todos: TODO.items });
-  if (file && !save(file, `${line}\n`)) transcript.file = ""; // its last line may be torn: append nothing more
+/** Writes a line to the transcript. If its file is gone or could not be written, a new one begins with all messages. */
+function record(entry: object, messages: Messages, state: State): void {
+  const isLost = messages.length > 0 && !fs.existsSync(state.file);
+  const entries = isLost ? [{ type: "compaction", trigger: "resume", messages }, entry] : [entry];
+  const rest = { time: Date.now(), charsPerToken: state.charsPerToken, todos: TODO.items, files: [...state.files] };
+  const lines = entries.map((each) => `${JSON.stringify({ ...each, ...rest })}\n`);
+  if (isLost && !state.isUnsaved) print("[the transcript is gone; a new one begins with the whole history]\n");
+  if (!save(state.file, lines.join(""), state)) state.file = newState(dirname(state.file)).file; // that one may be torn
 }
 
-/** Appends to a file in TRANSCRIPT_DIR. @returns whether it could; if not, the user is told */
-function save(file: string, text: string): boolean {
+/** Appends to a file in TRANSCRIPT_DIR. @returns whether it could; if not, the user is told once */
+function save(file: string, text: string, state: State): boolean {
   try {
+    if (safePath(file) !== file) throw new Error(`${relative(WORKDIR, file)} is, or is in, a link`);
     fs.mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    fs.writeFileSync(join(TRANSCRIPT_DIR, ".gitignore"), "*\n", { mode: 0o600 });
+    const ignore = join(TRANSCRIPT_DIR, ".gitignore");
+    if (!fs.lstatSync(ignore, { throwIfNoEntry: false })) fs.writeFileSync(ignore, "*\n", { mode: 0o600, flag: "wx" });
     fs.appendFileSync(file, text, { mode: 0o600 });
-    return true;
+    state.isUnsaved = false;
   } catch (error) {
-    print(`[not saved: ${explain(error)}; the conversation goes on]\n`);
-    return false;
+    if (!state.isUnsaved) print(`[not saved: ${explain(error)}; the conversation goes on]\n`);
+    state.isUnsaved = true;
   }
+  return !state.isUnsaved;
 }
 
 /** Moves results to disk, the longest first, until they total at most `limit` characters, and none more than 50,000. */
-function saveLargeResults(blocks: Anthropic.ContentBlockParam[], limit: number): void {
+function saveLargeResults(blocks: Anthropic.ContentBlockParam[], limit: number, state: State): void {
   const results = blocks.filter((block) => block.type === "tool_result");
   const size = (result: Anthropic.ToolResultBlockParam) => String(result.content).length;
   for (const result of results.toSorted((a, b) => size(b) - size(a))) {
     const total = results.reduce((sum, each) => sum + size(each), 0);
-    if (size(result) <= 1.2 * PREVIEW || (total <= limit && size(result) <= 50_000)) return;
+    if (size(result) <= 2_400 || (total <= limit && size(result) <= 50_000)) return;
     const text = String(result.content);
-    const file = join(TRANSCRIPT_DIR, "outputs", `${basename(result.tool_use_id)}.txt`);
-    const place = save(file, text) ? `Saved to: ${relative(WORKDIR, file)}` : "It could not be saved.";
-    result.content = `Output too large. ${place}\n${cutMiddle(text, PREVIEW).toWellFormed()}`;
+    const file = join(TRANSCRIPT_DIR, "outputs", `${Date.now()}_${basename(result.tool_use_id)}.txt`);
+    const [head, length] = save(file, text, state) ? [`${SAVED_TO}${relative(WORKDIR, file)}\n`, 2_000] : ["", 50_000];
+    result.content = head + cutMiddle(text, length).toWellFormed();
   }
 }
 
-function newestTranscript(): string {
-  const names = fs.existsSync(TRANSCRIPT_DIR) ? fs.readdirSync(TRANSCRIPT_DIR).sort() : [];
-  const name = names.findLast((each) => /^transcript_\d+_\d+\.jsonl$/.test(each));
-  if (!name) throw new Error(`--resume: no transcript in ${TRANSCRIPT_DIR}; run without --resume`);
-  return join(TRANSCRIPT_DIR, name);
+/** The file that --resume names, taken from `words` (a request has several), or else the transcript written last. */
+function transcriptToResume(words: string[]): string {
+  const named = /^\S+$/.test(words[0] ?? "") ? words.shift() : undefined;
+  const names = fs.existsSync(TRANSCRIPT_DIR) ? fs.readdirSync(TRANSCRIPT_DIR) : [];
+  const files = names.filter((name) => /^transcript_/.test(name)).map((name) => join(TRANSCRIPT_DIR, name));
+  const file = named ?? files.sort((a, b) => fs.statSync(a).mtimeMs - fs.statSync(b).mtimeMs).at(-1) ?? "at all";
+  if (!fs.existsSync(file)) throw new Error(`--resume: there is no transcript ${file}; a request has several words`);
+  return file;
 }
 
 /** Continues a transcript in a new one. @returns its last compaction and what came after, without a torn last line */
 export function resume(file: string, options: TurnOptions): Messages {
   const lines = fs.readFileSync(file, "utf8").split("\n").slice(0, -1);
-  const entries = lines.map((line) => JSON.parse(line));
-  const start = entries.findLastIndex((entry) => entry.type === "compaction");
-  const added = entries.slice(start + 1).filter((entry) => entry.role);
-  const history = added.map(({ role, content }): Anthropic.MessageParam => ({ role, content }));
-  history.unshift(...(entries[start]?.messages ?? []));
-  const calls = blocksOf(history.at(-1)).filter((block) => block.type === "tool_use");
-  const content = calls.map(({ id }): Anthropic.ToolResultBlockParam => {
-    return { type: "tool_result", tool_use_id: id, content: "(interrupted; it may have run)", is_error: true };
+  const entries = lines.map((line, i) => {
+    try {
+      return JSON.parse(line);
+    } catch {
+      throw new Error(`--resume: line ${i + 1} of ${file} is broken; delete that line, or name another transcript`);
+    }
   });
-  if (calls.length > 0) history.push({ role: "user", content });
+  const start = entries.findLastIndex((entry) => entry.type === "compaction");
+  const history: Messages = [...(entries[start]?.messages ?? [])];
+  for (const { role, content } of entries.slice(start + 1)) if (role) history.push({ role, content });
+  const calls = blocksOf(history.at(-1)).filter((block) => block.type === "tool_use");
+  const lost = { type: "tool_result" as const, content: "(interrupted; it may have run)", is_error: true };
+  if (calls.length > 0) history.push({ role: "user", content: calls.map(({ id }) => ({ ...lost, tool_use_id: id })) });
   if (history.length === 0) throw new Error(`--resume: ${file} contains no messages; name another file`);
-  options.transcript.charsPerToken = entries.at(-1).charsPerToken;
-  TODO.items = entries.at(-1).todos;
-  rewrite(history, [...history], "resume", options);
-  const request = history.findLast(({ role, content }) => role === "user" && typeof content === "string");
-  print(`[resumed ${relative(WORKDIR, file)}: ~${format(estimateTokens(history, options))} tokens. `);
-  print(`The last request was: ${firstLines(String(request?.content ?? "(in the summary)"))}]\n`);
-  return history;
+  const { charsPerToken, files, todos } = entries.at(-1);
+  Object.assign(options.state, { charsPerToken, files: new Map(files) });
+  TODO.items = todos;
+  const messages: Messages = [];
+  rewrite(messages, history, "resume", options);
+  print(`[resumed ${relative(WORKDIR, file)}: ~${format(estimateTokens(messages, options))} tokens. `);
+  print(`The last request was: ${firstLines(String(history.findLast(isRequest)?.content ?? "(in the summary)"))}]\n`);
+  return messages;
 }
 // #endregion
 
 // #region skills
-const SkillHead = z.object({ name: z.string().regex(/^[\w-]+$/), description: z.string().trim().min(1) });
+const SkillHead = z.object({ name: z.string().regex(/^[\w-]+$/), description: z.string().trim().min(1).max(1_024) });
 
 function readSkill(file: string): z.output<typeof SkillHead> & { body: string } {
-  const match = /^\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)(.*)$/s.exec(fs.readFileSync(file, "utf8"));
+  const match = /^\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)(.*)$/s.exec(readText(file));
   if (!match) throw new Error("it doesn't begin with YAML between two --- lines");
   return { ...check("the frontmatter", SkillHead, parseYaml(match[1] ?? "")), body: (match[2] ?? "").trim() };
 }
@@ -487,10 +514,11 @@ export class SkillLoader {
   readonly warnings: string[] = []; // about skills that were left out
 
   constructor(folder: string) {
-    const names = fs.existsSync(folder) ? fs.readdirSync(folder).sort() : [];
+    const names = fs.statSync(folder, { throwIfNoEntry: false })?.isDirectory() ? fs.readdirSync(folder).sort() : [];
     for (const file of names.map((name) => join(folder, name, "SKILL.md")).filter(fs.existsSync)) {
       try {
         const { name, description } = readSkill(file);
+        if (this.skills.has(name)) throw new Error(`there is another skill called ${name}`);
         this.skills.set(name, { file, description: description.replace(/\s+/g, " ") });
       } catch (error) {
         this.warnings.push(`[skill left out: ${file}: ${explain(error)}]`);
@@ -522,18 +550,14 @@ all that is passed on: make it the complete answer.`;
 /** Runs a task in a fresh context. @returns the last text, and how the task ended if it isn't done */
 export async function runSubagent(prompt: string, options: TurnOptions): Promise<string> {
   const tools = TOOLS.filter((tool) => tool.name !== "task" && tool.name !== "todo");
-  const transcript = newTranscript(join(TRANSCRIPT_DIR, "tasks"), options.transcript.charsPerToken);
-  const child = { ...options, transcript, system: CHILD_SYSTEM, tools, maxRounds: 30 };
-  const messages: Messages = [];
-  add(messages, { role: "user", content: prompt.toWellFormed() }, child);
+  const state = newState(join(TRANSCRIPT_DIR, "tasks"), options.state.charsPerToken);
   let ending = "";
   margin = "  ";
-  await agentLoop(messages, child).catch((error) => {
+  await runTurn([], prompt, { ...options, state, system: CHILD_SYSTEM, tools, maxRounds: 30 }).catch((error) => {
     ending = `\n(the subagent was not done: ${explain(error)})`;
   });
   margin = "";
-  const texts = messages.map((message) => (message.role === "assistant" ? textOf(message) : ""));
-  return (texts.findLast((text) => text !== "") ?? "(it said nothing)") + ending;
+  return (state.lastText || "(it said nothing)") + ending;
 }
 
 function textOf({ content }: Anthropic.MessageParam): string {
@@ -551,9 +575,8 @@ addTool("task", "Give a self-contained task to a subagent. Returns its answer.",
 const REMINDER: Anthropic.TextBlockParam = { type: "text", text: "<reminder>Update your todos.</reminder>" };
 const TodoItem = z.object({ text: z.string().trim().min(1), status: z.enum(["pending", "in_progress", "completed"]) });
 const isFocused = (items: { status: string }[]) => items.filter((item) => item.status === "in_progress").length <= 1;
-const TodoList = z.array(TodoItem).max(20).refine(isFocused, "only one item can be in_progress");
 const fromJson = (items: unknown) => (typeof items === "string" ? JSON.parse(items) : items); // some models do
-const TodoItems = z.preprocess(fromJson, TodoList);
+const TodoItems = z.preprocess(fromJson, z.array(TodoItem).max(20).refine(isFocused, "only one can be in_progress"));
 
 export class TodoManager {
   items: z.output<typeof TodoItems> = [];
@@ -609,11 +632,15 @@ export function runWrite(path: string, content: string): string {
   const file = safePath(path);
   const old = fs.statSync(file, { throwIfNoEntry: false });
   if (old && !old.isFile()) throw new Error(`${path} is a folder or a device; name a file`);
-  const temporary = `${file}.${process.pid}.tmp`;
   fs.mkdirSync(dirname(file), { recursive: true });
-  fs.writeFileSync(temporary, content);
-  if (old) fs.chmodSync(temporary, old.mode);
-  fs.renameSync(temporary, file);
+  const temporary = `${file}.${crypto.randomUUID()}.tmp`; // a name that nobody can have put a link at
+  try {
+    fs.writeFileSync(temporary, content, { flag: "wx" });
+    if (old) fs.chmodSync(temporary, old.mode);
+    fs.renameSync(temporary, file);
+  } finally {
+    fs.rmSync(temporary, { force: true }); // if the disk is full
+  }
   return `Wrote ${Buffer.byteLength(content)} bytes to ${path}`;
 }
 
@@ -639,7 +666,7 @@ addTool("read_file", "Read a file, or `limit` lines of it from line `offset` on 
 );
 const file = z.object({ path: z.string(), content: z.string() });
 addTool("write_file", "Write a file, and the folders it needs.", file, async ({ path, content }, { approve }) => {
-  await approve(`${content}\nWrite this to ${safePath(path)}?`);
+  await approve(`${content}\nWrite this to ${safePath(path)} (${content.trimEnd().split("\n").length} lines)?`);
   return runWrite(path, content);
 });
 const edit = z.object({ path: z.string(), old_text: z.string().min(1), new_text: z.string() });
@@ -652,32 +679,33 @@ addTool("edit_file", "Replace old_text, which must occur exactly once.", edit, a
 // #endregion
 
 // #region bash
-/** Runs a command. @returns stdout and stderr in the order they were written, and the exit code unless it is 0 */
-export function runBash(command: string, signal: AbortSignal): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const child = spawn("bash", ["-c", `exec 2>&1\n${command}`], {
-      env: { ...process.env, ANTHROPIC_API_KEY: undefined, ANTHROPIC_AUTH_TOKEN: undefined },
-      stdio: ["ignore", "pipe", "ignore"],
-      detached: true, // its own process group, which `stop` kills as a whole
-    });
-    let output = "";
-    child.stdout.setEncoding("utf8").on("data", (text) => {
-      output = cutMiddle(output + text);
-    });
-    const stop = () => spawn("bash", ["-c", "kill -15 -$0; sleep .2; kill -9 -$0", `${child.pid}`], { detached: true });
-    const timeout = AbortSignal.timeout(120_000);
-    for (const each of [signal, timeout]) each.addEventListener("abort", stop);
-    const finish = (code: number | null, killer: string | null) => {
-      for (const each of [signal, timeout]) each.removeEventListener("abort", stop);
-      let ending = code === 0 ? "" : `\n(${killer ? `killed by ${killer}` : `exit code ${code}`})`;
-      if (timeout.aborted) ending = "\n(timed out after 120 s)";
-      if (signal.aborted) ending = "\n(interrupted by user)";
-      resolve((output.trimEnd() || "(no output)") + ending);
-    };
-    child.on("error", reject);
-    child.on("close", finish); // all output has arrived
-    child.on("exit", (...how) => setTimeout(finish, 250, ...how)); // a background process may hold the pipe open
+/** Runs a command. @returns stdout and stderr in the order they were written, and how it ended unless with code 0 */
+export async function runBash(command: string, signal: AbortSignal): Promise<string> {
+  const variables = Object.entries(process.env).filter(([name]) => !/^(ANTHROPIC_.*|BASH_ENV|ENV)$/.test(name));
+  const child = spawn("bash", ["-c", `exec 2>&1\n${command}`], {
+    env: Object.fromEntries(variables), // without keys, and without a file that bash would run first
+    stdio: ["ignore", "pipe", "ignore"], // one pipe for stdout and stderr (`exec 2>&1`) keeps their order
+    detached: true, // its own process group, which `stop` ends as a whole
   });
+  let output = "";
+  child.stdout.setEncoding("utf8").on("data", (text) => {
+    output = cutMiddle(output + text);
+  });
+  const allRead = once(child.stdout, "close"); // late, if a process in the background holds the pipe open
+  let ending = "";
+  const stop = (why: string) => {
+    ending = `\n(${why})`; // asks it to end; 0.2 s later a helper kills it, even if this program has gone
+    if (child.pid) process.kill(-child.pid, "SIGTERM");
+    spawn("bash", ["-c", `sleep .2; kill -9 -${child.pid}`], { detached: true, stdio: "ignore" }).on("error", () => {});
+  };
+  const over = new AbortController();
+  signal.addEventListener("abort", () => stop("interrupted by user"), { signal: over.signal });
+  sleep(120_000, "timed out after 120 s", { signal: over.signal }).then(stop, () => {});
+  const [code, killer] = await once(child, "exit").finally(() => over.abort());
+  if (code !== 0) ending ||= killer ? `\n(killed by ${killer})` : `\n(exit code ${code})`;
+  const stillOpen = await Promise.race([allRead.then(() => false), sleep(250, true)]);
+  if (stillOpen) ending ||= "\n(something runs on in the background; what else it prints is not shown)";
+  return (output.trimEnd() || "(no output)") + ending;
 }
 // #endregion
 
@@ -685,10 +713,10 @@ export function runBash(command: string, signal: AbortSignal): Promise<string> {
 export const SYSTEM = `You are a coding agent working in ${WORKDIR}. Act first, then report briefly.
 Use the file tools for files, and bash for the rest.
 Plan work of several steps with todo; mark an item in_progress when you begin it and completed when it is done.
-Give what takes much reading but has a short answer to a subagent with task.
+Use a subagent (task) for work that needs lots of reading and has a short answer.
 When a skill fits the work, load it with load_skill before you begin. Skills:
 ${SKILLS.descriptions()}
-When the conversation is long and a part of the work is done, call compact.`;
+When the conversation is long and a part of the work is done, call compact. What was cleared is in .transcripts/.`;
 // #endregion
 
 // #region terminal
@@ -697,8 +725,8 @@ let isLineStart = true;
 
 /** Prints text with its control and text-direction characters replaced, so that it cannot drive the terminal. */
 function print(text: string, style?: "dim"): void {
-  const safe = text.replaceAll("\r\n", "\n").replace(/(?![\n\t])\p{Cc}|\p{Bidi_Control}/gu, "\ufffd");
-  const lines = (isLineStart ? margin : "") + safe.replace(/\n(?=.)/g, `\n${margin}`);
+  const safe = text.replaceAll("\r", "").replace(/(?![\n\t])\p{Cc}|\p{Bidi_Control}/gu, "\ufffd");
+  const lines = (isLineStart && safe ? margin : "") + safe.replace(/\n(?=.)/g, `\n${margin}`);
   if (safe) isLineStart = safe.endsWith("\n");
   process.stdout.write(style && process.stdout.isTTY ? styleText(style, lines) : lines);
 }
@@ -709,112 +737,114 @@ function firstLines(text: string): string {
 }
 
 function explain(error: unknown): string {
-  const { message = String(error), apiMessage, status = "" } = Object(error);
-  if (!message.startsWith("Could not resolve auth")) return apiMessage ? `API error ${status}: ${apiMessage}` : message;
-  return "no API key: set ANTHROPIC_API_KEY in the environment or in .env; npm run demo needs none";
+  let text = error instanceof Error ? error.message : String(error);
+  if (error instanceof Anthropic.APIError && error.apiMessage) text = `API error ${error.status}: ${error.apiMessage}`;
+  if (/resolve auth/.test(text)) return `no key: set ANTHROPIC_API_KEY, maybe in ${ENV_FILE}; npm run demo needs none`;
+  if (/'\w+_tokens'/.test(text)) return "the server's reply has no usage, which the SDK needs";
+  return text;
 }
 
-function reportFailure(error: unknown): void {
+function report(error: unknown): void {
   print(`\n[${explain(error)}]\n`);
   process.exitCode = 1;
 }
 
-/** The requests, one per line. Lines that reach a terminal together, such as a paste, are one request. */
-function requestsFrom(rl: Interface): AsyncIterable<string[]> {
-  if (!rl.terminal) return on(rl, "line", { close: ["close"] });
-  const lines: string[] = [];
-  let timer: NodeJS.Timeout;
-  const finish = () => rl.line || rl.emit("request", lines.splice(0).join("\n")); // a pasted line may wait for Enter
-  rl.on("line", (line) => {
-    lines.push(line);
-    clearTimeout(timer);
-    timer = setTimeout(finish, 30);
-  });
-  rl.on("SIGINT", () => lines.splice(0));
-  return on(rl, "request", { close: ["close"] });
-}
-
 /** What fills the context, kind by kind, and the limits. */
 export function drawContext(messages: Messages, options: TurnOptions): string {
-  const sizes = new Map([["system and tools", chars([options.system, options.tools])]]);
-  const tools = new Map<string, string>();
-  for (const { role, ...block } of messages.flatMap((each) => blocksOf(each).map((b) => ({ ...b, role: each.role })))) {
-    let kind = role === "assistant" ? "replies" : "requests";
-    if (block.type === "tool_use") tools.set(block.id, block.name);
-    if (block.type === "tool_result") kind = `results of ${tools.get(block.tool_use_id)}`;
-    if (block.type === "text" && block.text.startsWith("[Conversation compressed.")) kind = "summary";
-    sizes.set(kind, (sizes.get(kind) ?? 0) + chars(block));
+  const base = [options.system, options.tools];
+  const sizes = new Map([["system and tools", chars(base)]]);
+  const names = new Map<string, string>();
+  for (const message of messages) {
+    for (const block of blocksOf(message)) {
+      let kind = "summary, files, reminders";
+      if (message.role === "assistant") kind = "replies";
+      if (isRequest(message)) kind = "requests";
+      if (block.type === "tool_use") names.set(block.id, block.name);
+      if (block.type === "tool_result") kind = `results of ${names.get(block.tool_use_id)}`;
+      sizes.set(kind, (sizes.get(kind) ?? 0) + chars(block));
+    }
   }
   const total = estimateTokens(messages, options);
-  const all = chars([options.system, options.tools, messages]);
   const lines = [...sizes].map(([kind, size]) => {
-    return `${kind.padEnd(24)} ${"█".repeat(Math.ceil((30 * size) / all))} ${format((total * size) / all)}`;
+    const share = size / chars([...base, messages]);
+    return `${kind.padEnd(26)} ${"█".repeat(Math.ceil(30 * share))} ${format(total * share)}`;
   });
-  const limits = `compacted above ${format(THRESHOLD)} when a request arrives, else above ${format(TURN_THRESHOLD)}`;
-  return [...lines, `context: ~${format(total)} tokens; ${limits}`].join("\n");
+  const limit = `limit ${format(THRESHOLD)}, in a pause ${format(PAUSE_THRESHOLD)}`;
+  return `${lines.join("\n")}\ncontext: ~${format(total)} tokens; ${limit}`;
 }
 
-const FILE = fileURLToPath(import.meta.url);
-const HELP = `npx tsx agents/${basename(FILE)} [-y] [--resume [FILE.jsonl]] ["a request"]     -y: never ask
-Without a request a prompt opens: Ctrl-C stops a turn, q or Ctrl-D quits. Requests may be piped in, one per line.
-At the prompt: /context shows what fills the context, /compact [focus] compacts it, /help shows this.`;
+const HELP = `npx tsx agents/${basename(import.meta.filename)} [-y: never ask] [--resume [FILE]] ["a request"]
+At the prompt: /context shows what fills the context, /compact [focus] compacts it; Ctrl-C stops a turn, Ctrl-D quits.`;
 
 async function main(): Promise<void> {
-  const yes = { type: "boolean", short: "y" } as const;
-  const options = { yes, help: { type: "boolean", short: "h" }, resume: { type: "boolean" } } as const;
-  const { values: flags, positionals } = parseArgs({ allowPositionals: true, options });
-  if (flags.help) return console.log(HELP);
-
-  for (const warning of SKILLS.warnings) print(`${warning}\n`);
+  const [y, help] = [{ type: "boolean", short: "y" } as const, { type: "boolean", short: "h" } as const];
+  const args = parseArgs({ allowPositionals: true, options: { y, help, resume: { type: "boolean" } } });
+  if (args.values.help) return console.log(HELP);
+  if (!(THRESHOLD > 0)) throw new Error("CONTEXT_WINDOW and COMPACT_THRESHOLD have to be numbers of tokens");
   const { stdin: input, stdout: output } = process;
   const terminal = input.isTTY && output.isTTY;
-  const rl = createInterface({ input, output, terminal, prompt: `${basename(FILE).split("_")[0]} >> ` });
-  let turn: AbortController | undefined;
-  rl.on("SIGINT", () => {
-    if (turn) return turn.abort(new Error("interrupted"));
-    rl.write(null, { ctrl: true, name: "e" });
-    rl.write(null, { ctrl: true, name: "u" }); // clears what was typed
+  const rl = createInterface({ input, output, terminal, prompt: `${basename(import.meta.filename).slice(0, 3)} >> ` });
+  let turn: AbortController | undefined; // while one runs
+  let pause = new AbortController();
+  const requests: string[] = []; // typed, and not yet carried out
+  const lines: string[] = []; // of the next request: those that reach a terminal together, such as a paste
+  rl.on("line", async (line) => {
+    const count = lines.push(line);
+    if (terminal) await sleep(30);
+    if (count !== lines.length || rl.line) return; // more has come, or waits for Enter
+    requests.push(lines.splice(0).join("\n"));
+    rl.emit("request");
   });
-  rl.on("close", () => terminal && process.exit(0));
+  rl.on("SIGINT", () => {
+    turn?.abort(new Error("interrupted"));
+    pause.abort();
+    requests.length = lines.length = 0;
+    if (rl.line) for (const name of ["e", "u"]) rl.write(null, { ctrl: true, name }); // clears the line
+  });
+  rl.on("close", () => (terminal && turn ? process.exit(1) : rl.emit("line", "q"))); // the end is like q
+  output.on("error", () => process.exit(1)); // nobody reads on, as in `… | head -1`
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
   process.on("exit", () => turn?.abort()); // stops the running command, too
-
   const approve = async (question: string) => {
-    if (flags.yes) return;
+    if (args.values.y) return sleep(0, undefined, { signal: turn?.signal }); // time for the error above, and for Ctrl-C
     if (!input.isTTY) throw new Error("not run: stdin is not a terminal, so nobody can be asked; -y runs everything");
     print(`${question}\n`);
+    const half = rl.line; // a request that is being typed is no answer
+    for (const name of ["e", "u"]) rl.write(null, { ctrl: true, name }); // Ctrl-E, Ctrl-U
     const answer = await rl.question("[y: yes, a: always, anything else: no] ", { signal: turn?.signal });
-    flags.yes = answer === "a";
+    rl.write(half);
+    args.values.y = answer === "a";
     if (answer !== "a" && answer !== "y") throw new Error(`not run: the user said no: ${answer || "(nothing)"}`);
   };
-  const base = { system: SYSTEM, tools: TOOLS, approve, transcript: newTranscript(), signal: AbortSignal.any([]) };
-  const file = flags.resume && positionals[0]?.endsWith(".jsonl") ? positionals.shift() : undefined;
-  const messages = flags.resume ? resume(file ?? newestTranscript(), base) : [];
-  let endPause = async () => {};
-  const runTurn = async (content: string) => {
-    const [, command, focus] = /^(\/\w+)\s*(.*)$/s.exec(content.trim()) ?? [];
-    if (command === "/help") return print(`${HELP}\n`);
-    if (command === "/context") return print(`${drawContext(messages, base)}\n`);
-    await endPause();
+  const base = { system: SYSTEM, tools: TOOLS, approve, signal: new AbortController().signal, state: newState() };
+  const messages = args.values.resume ? resume(transcriptToResume(args.positionals), base) : [];
+  const carryOut = async (request: string) => {
+    const [, command, focus] = /^\/(help|context|compact)(?:\s+(.*))?$/s.exec(request.trim()) ?? [];
+    if (command === "help") return print(`${HELP}\n`);
+    if (command === "context") return print(`${drawContext(messages, base)}\n`);
     turn = new AbortController();
+    pause.abort();
     const options = { ...base, signal: turn.signal };
-    if (command !== "/compact") add(messages, { role: "user", content: content.toWellFormed() }, options);
-    const compact = () => autoCompact(messages, { ...options, trigger: "manual", focus });
-    await (command === "/compact" ? compact() : agentLoop(messages, options)).catch(reportFailure);
+    const work = command ? autoCompact(messages, "manual", options, focus) : runTurn(messages, request, options);
+    await work.catch(report);
     turn = undefined;
-    if (terminal && PAUSE > 0) endPause = compactInPause(messages, base, () => rl.prompt(true));
+    if (!terminal || PAUSE === 0) return;
+    pause = new AbortController();
+    const redraw = () => turn || rl.prompt(true);
+    compactInPause(messages, { ...base, signal: pause.signal }).then(redraw, redraw);
   };
-
-  if (positionals.length > 0) return runTurn(positionals.join(" "));
-  if (terminal) rl.prompt();
-  for await (const [request = ""] of requestsFrom(rl)) {
-    if (["q", "exit", "/exit"].includes(request.trim())) process.exit(0);
-    if (request.trim()) await runTurn(request);
-    if (terminal) rl.prompt();
+  for (const warning of SKILLS.warnings) print(`${warning}\n`);
+  if (SKILLS.skills.size > 0) print(`[skills: ${[...SKILLS.skills.keys()].join(", ")}]\n`);
+  if (args.positionals.length > 0) return carryOut(args.positionals.join(" "));
+  while (true) {
+    if (terminal) rl.prompt(true);
+    if (requests.length === 0) await once(rl, "request");
+    const request = requests.shift() ?? "";
+    if (["q", "exit", "/exit"].includes(request.trim())) process.exit(terminal ? 0 : process.exitCode);
+    if (request.trim()) await carryOut(request);
   }
 }
 
-if (process.argv[1] && fs.realpathSync(process.argv[1]) === fs.realpathSync(FILE)) {
-  main().catch(reportFailure).finally(process.exit); // even if a command in the background holds a pipe open
-}
+const isProgram = process.argv[1] && fs.realpathSync(process.argv[1]) === import.meta.filename;
+if (isProgram) main().catch(report).finally(process.exit);
 // #endregion

@@ -12,7 +12,6 @@ import {
   readFileSync,
   realpathSync,
   rmSync,
-  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,8 +19,8 @@ import { dirname, join } from "node:path";
 import { after, type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
-import { transformSync } from "esbuild";
-import type { Messages, TurnOptions } from "../agents/s06_context_compact.ts";
+import { buildSync } from "esbuild";
+import type { Messages, State, TurnOptions } from "../agents/s06_context_compact.ts";
 import {
   type Failure,
   type Reply,
@@ -30,6 +29,8 @@ import {
   scripted,
   startServer,
 } from "../tools/offline/server.ts";
+
+export type { Messages };
 
 const newFolder = () => realpathSync(mkdtempSync(join(tmpdir(), "lesson-")));
 export const folder = newFolder();
@@ -46,8 +47,10 @@ export async function newServer(...replies: Reply[]): Promise<Server> {
   return server;
 }
 for (const name of Object.keys(process.env)) {
-  if (/^(ANTHROPIC_.*|MODEL_ID|THINKING|CONTEXT_WINDOW|COMPACT_.*)$/.test(name)) delete process.env[name];
+  if (name.startsWith("ANTHROPIC_")) delete process.env[name];
 }
+// Empty and not deleted: then a reader's own .env, which a lesson reads when it is imported, does not set them either.
+for (const name of ["MODEL_ID", "THINKING", "CONTEXT_WINDOW", "COMPACT_THRESHOLD"]) process.env[name] = "";
 export const server = await newServer();
 Object.assign(process.env, { ANTHROPIC_BASE_URL: server.url, ANTHROPIC_API_KEY: "test-key" });
 
@@ -83,24 +86,45 @@ export const resultsIn = (messages: Messages) =>
   });
 
 export type Lesson = {
-  agentLoop: (messages: Messages, options: TurnOptions) => Promise<void>;
+  agentLoop: (messages: Messages, options: TurnOptions) => Promise<Anthropic.Message>;
+  runTurn: (messages: Messages, request: string, options: TurnOptions) => Promise<void>;
   SYSTEM: string;
   TOOLS: Anthropic.Tool[];
-  newTranscript?: () => TurnOptions["transcript"];
+  newState?: () => State;
 };
 type Case = (name: string, body: (t: TestContext) => void | Promise<void>) => void;
 /** Runs cases on several lessons. Their names begin with the lesson's: `s01: …`, `s06: …` */
 export function onEach<L>(lessons: Record<string, L>, cases: (lesson: L, test: Case) => void): void {
   for (const [short, lesson] of Object.entries(lessons)) {
-    cases(lesson, (name, body) => void test(`${short}: ${name}`, body));
+    cases(lesson, (name, body) => {
+      void test(`${short}: ${name}`, async (t: TestContext) => {
+        ended = "";
+        try {
+          await body(t);
+        } catch (error) {
+          if (ended && error instanceof Error) error.message += `\n\nthe turn ended with: ${ended}`;
+          throw error;
+        }
+      });
+    });
   }
 }
 
+/** For the lessons before s06, which have none and do not look at it. */
+const NO_STATE: State = {
+  file: "",
+  isUnsaved: false,
+  charsPerToken: 4,
+  files: new Map(),
+  lastText: "",
+  failures: 0,
+  compactAsked: undefined,
+};
 /** What a turn needs. Everything is allowed unless `approve` is given. */
 export function optionsFor(lesson: Lesson, more: Partial<TurnOptions> = {}): TurnOptions {
   const { signal } = new AbortController();
-  const transcript = lesson.newTranscript?.() ?? { file: "", charsPerToken: 4, failures: 0 };
-  return { system: lesson.SYSTEM, tools: lesson.TOOLS, approve: async () => {}, signal, transcript, ...more };
+  const state = lesson.newState?.() ?? NO_STATE;
+  return { system: lesson.SYSTEM, tools: lesson.TOOLS, approve: async () => {}, signal, state, ...more };
 }
 
 /** What something returns and what it prints meanwhile, which does not reach the screen. */
@@ -119,35 +143,46 @@ export async function capture<T>(work: () => T | Promise<T>): Promise<{ value: T
   }
 }
 
-/** Runs the loop on a history that ends with a request. `error` is what it threw. */
+let ended = ""; // with what the last turn of a test failed, which says more than what a test then misses
+/** Carries out a request, after a history that grows in place. `error` is what was thrown. */
 export async function turn(
   lesson: Lesson,
   replies: Reply[],
-  more: Partial<TurnOptions> & { messages?: Messages } = {},
+  more: Partial<TurnOptions> & { messages?: Messages; request?: string } = {},
 ) {
-  const { messages = [user("go")], ...options } = more;
+  const { messages = [], request = "go", ...options } = more;
   server.model = scripted(...replies);
   const before = server.journal.length;
   const { value: error, printed } = await capture(() =>
-    lesson.agentLoop(messages, optionsFor(lesson, options)).then(
+    lesson.runTurn(messages, request, optionsFor(lesson, options)).then(
       () => undefined,
       (thrown) => String(thrown),
     ),
   );
   const sent = server.journal.slice(before).map(({ request }) => request);
-  return { messages, error, printed, sent, results: resultsIn(messages) };
+  const results = resultsIn(messages);
+  ended = error ?? results.find(({ text }) => text.startsWith("write me"))?.text ?? ended;
+  return { messages, error, printed, sent, results };
 }
 
 /** Asks once more, which shows that the API accepts what is left of a conversation. Returns it as it was sent. */
 export async function goOn(lesson: Lesson, messages: Messages): Promise<Messages> {
-  const { error, sent } = await turn(lesson, [say("still here")], { messages: [...messages, user("and now?")] });
-  assert.equal(error, undefined);
+  const options = { messages: [...messages], request: "and now?" };
+  const { error, sent } = await turn(lesson, [say("still here")], options);
+  assert.equal(error, undefined, "the conversation goes on");
   return sent[0]?.messages ?? [];
 }
 
-/** Waits until something is so. @throws after a minute */
+const { PRACTICE, PRACTICE_WAIT = 60_000 } = process.env; // a reader's own version of a lesson, which takes its place
+/** Where the source of a lesson is. */
+export function sourceOf(lesson: string): string {
+  if (PRACTICE?.endsWith(`/${lesson}.ts`)) return PRACTICE;
+  return fileURLToPath(new URL(`../agents/${lesson}.ts`, import.meta.url));
+}
+
+/** Waits until something is so. @throws after a minute, in practice after five seconds */
 export async function until(isSo: () => boolean): Promise<void> {
-  const end = Date.now() + 60_000;
+  const end = Date.now() + Number(PRACTICE_WAIT);
   while (!isSo()) {
     assert.ok(Date.now() < end, `waited in vain: ${isSo}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
@@ -164,32 +199,47 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-const programs = newFolder();
-symlinkSync(fileURLToPath(new URL("../node_modules", import.meta.url)), join(programs, "node_modules"));
-after(() => rmSync(programs, { recursive: true, force: true }));
-/** A lesson without its types, which starts three times as fast as with tsx. */
-function programOf(lesson: string): string {
-  const file = join(programs, `${lesson}.mjs`);
-  if (existsSync(file)) return file; // written once: a program that is starting may be reading it
-  const source = readFileSync(new URL(`../agents/${lesson}.ts`, import.meta.url), "utf8");
-  writeFileSync(file, transformSync(source, { loader: "ts", format: "esm", target: "es2024" }).code);
-  return file;
+const programs = new Map<string, string>();
+after(() => {
+  for (const program of programs.values()) rmSync(dirname(dirname(program)), { recursive: true, force: true });
+});
+/**
+ * A lesson and its packages in one file without types, which starts six times as fast as with tsx. It is at
+ * `<folder>/agents/<lesson>.mjs`, so the .env that it reads is `<folder>/.env`.
+ */
+function programOf(lesson: string, dotEnv: string | undefined): string {
+  const known = programs.get(`${lesson} ${dotEnv}`); // written once: a program that is starting may be reading it
+  if (known) return known;
+  const above = newFolder();
+  const outfile = join(above, "agents", `${lesson}.mjs`);
+  const require = 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);';
+  const options = { bundle: true, platform: "node", format: "esm", target: "es2024", banner: { js: require } } as const;
+  buildSync({ entryPoints: [sourceOf(lesson)], outfile, ...options });
+  if (dotEnv !== undefined) writeFileSync(join(above, ".env"), dotEnv);
+  programs.set(`${lesson} ${dotEnv}`, outfile);
+  return outfile;
 }
 
-/** A terminal is made by util-linux' script, which not every system has. */
-export const noTerminal = process.platform !== "linux" || !existsSync("/usr/bin/script");
+/** A terminal is made by util-linux' script, which not every system has. False, or the reason to skip a test. */
+export const noTerminal =
+  process.platform === "linux" && existsSync("/usr/bin/script") ? false : "needs script of util-linux";
 type Setting = {
   replies?: Reply[];
   failures?: Failure[];
   input?: string;
   env?: NodeJS.ProcessEnv;
+  /** In the workspace. */
   files?: Record<string, string>;
+  /** The text of the .env beside the lessons. Default: there is none. */
+  dotEnv?: string;
   terminal?: boolean;
+  /** A shell line around the command, such as `${agent} | head -1`. Its exit code is the last that is not 0. */
+  shell?: (agent: string) => string;
 };
 
 /** Starts a lesson as its own process, in a folder and with a server of its own. Without `input` stdin stays open. */
 export async function start(t: TestContext, lesson: string, args: string[] = [], setting: Setting = {}) {
-  const { replies = [], failures = [], input, env, files = {}, terminal } = setting;
+  const { replies = [], failures = [], input, env, files = {}, dotEnv, terminal, shell } = setting;
   const cwd = newFolder();
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(join(cwd, dirname(name)), { recursive: true });
@@ -197,10 +247,14 @@ export async function start(t: TestContext, lesson: string, args: string[] = [],
   }
   const own = await newServer(...replies);
   own.fail(...failures);
-  const command = [process.execPath, programOf(lesson), ...args];
+  let command = [process.execPath, programOf(lesson, dotEnv), ...args];
   const quoted = command.map((word) => `'${word}'`).join(" ");
-  const [program = "", ...words] = terminal ? ["/usr/bin/script", "-qec", quoted, "/dev/null"] : command;
-  const variables = { ...process.env, ANTHROPIC_BASE_URL: own.url, TERM: "xterm", NO_COLOR: undefined, ...env };
+  if (shell !== undefined) command = ["bash", "-c", `set -o pipefail; ${shell(quoted)}`];
+  if (terminal) command = ["/usr/bin/script", "-qec", quoted, "/dev/null"];
+  const [program = "", ...words] = command;
+  const inherited = Object.fromEntries(Object.entries(process.env).filter(([, value]) => value));
+  const colors = { TERM: "xterm", NO_COLOR: undefined, CI: undefined }; // Node leaves them out where CI or NO_COLOR is set
+  const variables = { ...inherited, ANTHROPIC_BASE_URL: own.url, ...colors, ...env };
   const child = spawn(program, words, { cwd, env: variables });
   let screen = "";
   for (const stream of [child.stdout, child.stderr]) {

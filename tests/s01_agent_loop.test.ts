@@ -7,13 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, beforeEach, describe, test } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
-import type { Failure, Reply } from "../tools/offline/server.ts";
+import { type Failure, type Reply, type ReplyBlock, scripted } from "../tools/offline/server.ts";
 import * as harness from "./harness.ts";
 
 const { bash, blocksOf, call, expectRejection, folder, goOn, isRunning, onEach } = harness;
-const { resultsIn, say, server, start, turn, until, use, user } = harness;
+const { capture, optionsFor, resultsIn, say, server, start, turn, until, use, user } = harness;
 const s01 = await import("../agents/s01_agent_loop.ts");
 const s02 = await import("../agents/s02_tool_use.ts");
 const s03 = await import("../agents/s03_todo_write.ts");
@@ -22,13 +20,18 @@ const s05 = await import("../agents/s05_skill_loading.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
 
 const PASS: Failure = { kind: "slow", delay: 0 }; // no failure: the next one is for a later request
+type Messages = harness.Messages;
 const never = new AbortController().signal;
 const isThere = (name: string, cwd = folder) => existsSync(join(cwd, name));
 const textsOf = (results: { text: string }[]) => results.map(({ text }) => text);
 const pidIn = (name: string, cwd = folder) => Number(readFileSync(join(cwd, name), "utf8"));
 const hasPid = (name: string, cwd = folder) => isThere(name, cwd) && pidIn(name, cwd) > 0;
-/** Runs until it is killed, with a child that ignores SIGTERM. Their ids are in two files. */
-const ENDLESS = "echo begun; (trap '' TERM; echo $BASHPID > child; while :; do sleep 1; done) & echo $$ > parent; wait";
+/** Runs until it is killed or its folder is emptied, with a child that ignores SIGTERM. Their ids are in two files. */
+const ENDLESS = `echo begun; (trap '' TERM; sh -c 'echo $PPID' > child; while [ -e child ]; do sleep 1; done) &
+echo $$ > parent; wait`;
+/** Runs until there is a file `go`, or its folder is emptied. */
+const WAIT = "touch begun; until [ -e go ] || [ ! -e begun ]; do sleep 0.02; done";
+const goOnIn = (cwd: string) => writeFileSync(join(cwd, "go"), "");
 const isUp = (cwd = folder) => hasPid("child", cwd) && hasPid("parent", cwd);
 const bothEnd = (cwd = folder) => until(() => !isRunning(pidIn("child", cwd)) && !isRunning(pidIn("parent", cwd)));
 
@@ -49,12 +52,21 @@ onEach({ s01, s06 }, (lesson, test) => {
     });
 
     test("goes on until the model calls no more tools, and the messages grow in place", async () => {
-      const messages = [user("go")];
+      const messages: Messages = [];
       const { error, sent } = await turn(lesson, [bash("echo one"), bash("echo two"), say("done")], { messages });
       assert.equal(error, undefined);
-      assert.equal(sent.length, 3);
-      assert.equal(messages.map(({ role }) => role[0]).join(""), "uauaua");
+      assert.equal(sent.length, 3, "calls of the model");
+      const roles = messages.map(({ role }) => role);
+      assert.deepEqual(roles, ["user", "assistant", "user", "assistant", "user", "assistant"]);
       assert.deepEqual(textsOf(resultsIn(sent[2]?.messages ?? [])), ["one", "two"]);
+    });
+
+    test("agentLoop returns the last reply, which is the last message, too", async () => {
+      server.model = scripted(bash("echo hi"), say("It printed: hi"));
+      const messages = [user("go")];
+      const { value: reply } = await capture(() => lesson.agentLoop(messages, optionsFor(lesson)));
+      assert.match(JSON.stringify(reply.content.at(-1)), /It printed: hi/);
+      assert.deepEqual([messages.length, messages[3]?.content], [4, reply.content]);
     });
 
     test("runs the calls of one reply in their order; the results come in that order in one message", async () => {
@@ -69,12 +81,15 @@ onEach({ s01, s06 }, (lesson, test) => {
           ["call_2", "a\nb"],
         ],
       );
-      assert.equal(messages.length, 4);
+      assert.deepEqual(
+        messages.map(({ role }) => role),
+        ["user", "assistant", "user", "assistant"],
+      );
     });
 
     test("looks for calls in the blocks, whatever the stop reason is", async () => {
       const ran = await turn(lesson, [{ ...bash("echo ran"), stop_reason: "end_turn" }, say("done")]);
-      assert.deepEqual(textsOf(ran.results), ["ran"]);
+      assert.deepEqual([ran.results.length, ran.sent.length], [1, 2], "results, and calls of the model");
       const ended = await turn(lesson, [{ ...say("nothing to do"), stop_reason: "tool_use" }]);
       assert.deepEqual([ended.error, ended.sent.length], [undefined, 1]);
     });
@@ -94,49 +109,48 @@ onEach({ s01, s06 }, (lesson, test) => {
       await goOn(lesson, messages);
     });
 
-    test("drops blank text, and the thinking that comes after it", async () => {
-      const [before, after] = ["before", "after"].map((thinking) => ({ type: "thinking", thinking }) as const);
-      assert.ok(before && after);
-      const blank = { type: "text", text: "\n\n" } as const;
-      const command = use("bash", { command: "true" });
-      const { messages } = await turn(lesson, [call(before, blank, command, after, command), say("ok")]);
-      const kept = blocksOf(messages[1] ?? user("")).map((block) =>
-        "thinking" in block ? block.thinking : block.type,
-      );
-      assert.deepEqual(kept, ["before", "tool_use", "tool_use"]);
-      await goOn(lesson, messages);
-    });
-
-    for (const [what, reply] of Object.entries<Reply>({
-      "no blocks": call(),
-      "only blank text": say(" \n"),
-      "only thinking": call({ type: "thinking", thinking: "What shall I say?" }),
+    const [before, after] = [
+      { type: "thinking", thinking: "before" } as const,
+      { type: "thinking", thinking: "after" } as const,
+    ];
+    const command = use("bash", { command: "echo ran" });
+    for (const [what, content] of Object.entries<ReplyBlock[]>({
+      "blank text": [before, { type: "text", text: "\n\n" }, command, after, command],
+      "text that is no well-formed Unicode": [before, { type: "text", text: "half: \ud83d" }, command, after, command],
+      "thinking at the end": [before, command, command, after],
     })) {
-      test(`says that a reply with ${what} is empty, and the conversation goes on`, async () => {
-        const { error, messages } = await turn(lesson, [bash("echo hi"), reply]);
-        assert.match(error ?? "", /the reply is empty/);
-        assert.equal(messages.length, 3);
+      test(`sends a reply with ${what} back without that block and without thinking, and runs its calls`, async () => {
+        const { error, messages, results } = await turn(lesson, [call(...content), say("ok")]);
+        assert.equal(error, undefined);
+        const types = blocksOf(messages[1] ?? user("")).map(({ type }) => type);
+        assert.deepEqual(types, ["tool_use", "tool_use"]);
+        assert.deepEqual(textsOf(results), ["ran", "ran"]);
         await goOn(lesson, messages);
       });
     }
 
-    test("does not run a call that max_tokens cut, and its result says so", async () => {
-      server.fail({ kind: "max_tokens" });
-      const { error, messages, results } = await turn(lesson, [bash("echo first", "touch never"), say("done")]);
-      assert.equal(error, undefined);
-      assert.equal(results[0]?.text, "first");
-      assert.match(results[1]?.text ?? "", /not run: the reply was cut off/);
-      assert.equal(results[1]?.failed, true);
-      await goOn(lesson, messages);
-    });
+    for (const [what, reply] of Object.entries<Reply>({
+      "no blocks": call(),
+      "only blank text": say(" \n"),
+      "only text that is no well-formed Unicode": say("\udc00"),
+      "only thinking": call({ type: "thinking", thinking: "What shall I say?" }),
+    })) {
+      test(`says that a reply with ${what} is empty, and the conversation goes on`, async () => {
+        const { error, messages, results } = await turn(lesson, [bash("echo hi"), reply]);
+        assert.match(error ?? "", /the reply is empty/);
+        assert.deepEqual([textsOf(results), messages.at(-1)?.role], [["hi"], "user"]);
+        await goOn(lesson, messages);
+      });
+    }
 
-    test("takes only the last block of a cut reply for incomplete, even if it looks complete", async () => {
-      const { results } = await turn(lesson, [{ ...bash("touch a", "touch b"), stop_reason: "max_tokens" }, say("ok")]);
-      assert.deepEqual([isThere("a"), isThere("b")], [true, false]);
-      assert.equal(results.length, 2);
-      const content = [use("bash", { command: "echo ran" }), { type: "text", text: "And n" } as const];
-      const whole = await turn(lesson, [{ content, stop_reason: "max_tokens" }, say("ok")]);
-      assert.deepEqual(textsOf(whole.results), ["ran"]);
+    test("runs no call of a reply that max_tokens cut, not even a complete one, and each result says so", async () => {
+      server.fail({ kind: "max_tokens" });
+      const { error, messages, results, sent } = await turn(lesson, [bash("touch a", "touch b"), say("done")]);
+      assert.deepEqual([error, sent.length], [undefined, 2], "the turn goes on");
+      assert.deepEqual([isThere("a"), isThere("b")], [false, false]);
+      assert.equal(results.length, 2, "results");
+      for (const { text, failed } of results) assert.match(`${failed} ${text}`, /^true .*not run.*cut off/);
+      await goOn(lesson, messages);
     });
 
     test("says that a text was cut off, and keeps what arrived", async () => {
@@ -146,19 +160,26 @@ onEach({ s01, s06 }, (lesson, test) => {
       assert.match(JSON.stringify(await goOn(lesson, messages)), /01234/);
     });
 
-    test("takes a refused turn out of the conversation and runs none of its calls", async () => {
-      const { messages } = await turn(lesson, [say("fine")], { messages: [user("first")] });
-      const before = messages.length;
-      server.fail(PASS, { kind: "refusal" });
-      messages.push(user("something bad"));
-      const { error } = await turn(lesson, [bash("echo harmless"), bash("touch harm")], { messages });
-      assert.match(error ?? "", /refused/);
-      assert.equal(messages.length, before);
-      assert.ok(!isThere("harm"));
-      assert.doesNotMatch(JSON.stringify(await goOn(lesson, messages)), /bad|harm/);
+    test("says that a reply was cut off in its thinking, and keeps nothing of it", async () => {
+      const { error, messages } = await turn(lesson, [{ content: [before], stop_reason: "max_tokens" }]);
+      assert.match(error ?? "", /the reply was cut off/);
+      assert.deepEqual(messages, [user("go")]);
+      await goOn(lesson, messages);
     });
 
-    test("tells the model of a tool that there is not, and of input that does not fit", async () => {
+    test("takes a refused turn out of the conversation and runs none of its calls", async () => {
+      const { messages } = await turn(lesson, [say("fine")], { request: "first" });
+      server.fail(PASS, { kind: "refusal" });
+      const replies = [bash("echo harmless"), bash("touch harm")];
+      const { error } = await turn(lesson, replies, { messages, request: "something bad" });
+      assert.match(error ?? "", /refused/);
+      const roles = messages.map(({ role }) => role);
+      assert.deepEqual(roles, ["user", "assistant"], "what was there before");
+      assert.ok(!isThere("harm"));
+      assert.doesNotMatch(JSON.stringify(await goOn(lesson, messages)), /something bad|echo harmless|touch harm/);
+    });
+
+    test("tells the model that a tool doesn't exist, or that its input is wrong", async () => {
       const calls = [use("python", {}), use("constructor", {}), use("bash", {}), use("bash", { command: ["ls"] })];
       const { error, messages, results } = await turn(lesson, [call(...calls), say("sorry")]);
       assert.equal(error, undefined);
@@ -181,22 +202,29 @@ onEach({ s01, s06 }, (lesson, test) => {
       await goOn(lesson, messages);
     });
 
-    test("takes out what the API rejects, from the first request or a later one, and goes on", async () => {
-      for (const rounds of [[], [bash("echo kept")]]) {
-        expectRejection(/input: Input should be a valid dictionary/);
-        const { error, messages } = await turn(lesson, [...rounds, call(use("bash", "no object"))]);
-        assert.match(error ?? "", /400/);
-        const history = JSON.stringify(await goOn(lesson, messages));
-        assert.ok(!history.includes("no object"));
-      }
-      for (const status of [400, 413] as const) {
-        for (const failure of lesson === s06 && status === 413 ? [1, 2] : [1]) {
-          expectRejection(/malformed/);
-          server.fail({ kind: "status", status, message: `this request is malformed ${failure}` });
-        }
-        const { messages } = await turn(lesson, [], { messages: [user("first"), user("bad")] });
-        assert.deepEqual(messages, [user("first")]);
-      }
+    test("takes out what the API rejects: a request that it rejects at once", async () => {
+      expectRejection(/malformed/);
+      server.fail({ kind: "status", status: 400, message: "this request is malformed" });
+      const before: Messages = [user("first"), { role: "assistant", content: [{ type: "text", text: "ok" }] }];
+      const { error, messages } = await turn(lesson, [], { messages: [...before], request: "bad" });
+      assert.match(error ?? "", /400/);
+      assert.deepEqual(messages, before);
+    });
+
+    test("takes out what the API rejects: the last round, not the turn", async () => {
+      expectRejection(/input: Input should be a valid dictionary/);
+      const rounds = [bash("echo one"), bash("echo two"), call(use("bash", "no object"))];
+      const { error, messages, results } = await turn(lesson, rounds);
+      assert.match(error ?? "", /400/);
+      assert.deepEqual(textsOf(results), ["one", "two"]);
+      assert.doesNotMatch(JSON.stringify(await goOn(lesson, messages)), /no object/);
+    });
+
+    test("takes out what the API rejects: the first round, but not its request", async () => {
+      expectRejection(/input: Input should be a valid dictionary/);
+      const { messages } = await turn(lesson, [call(use("bash", "no object"))]);
+      assert.deepEqual(messages, [user("go")]);
+      await goOn(lesson, messages);
     });
 
     test("keeps the request when the API has another error, and lets the SDK try again first", async () => {
@@ -266,6 +294,14 @@ onEach({ s01, s06 }, (lesson, test) => {
       assert.ok(!isThere("a"));
     });
 
+    test("says in the question how many lines a command has, if it has more than one", async () => {
+      const questions: string[] = [];
+      const approve = async (question: string) => void questions.push(question);
+      const { results } = await turn(lesson, [bash("echo a", "echo a\necho b\necho c"), say("ok")], { approve });
+      assert.deepEqual(textsOf(results), ["a", "a\nb\nc"]);
+      assert.deepEqual(questions, ["Run this?", "Run these 3 lines?"]);
+    });
+
     test("sends a result of more than 50,000 characters with its head, its tail and a note", async () => {
       const { results } = await turn(lesson, [bash("echo HEAD; seq 50000; echo TAIL"), say("done")]);
       const text = results[0]?.text ?? "";
@@ -275,10 +311,17 @@ onEach({ s01, s06 }, (lesson, test) => {
       assert.match(text, /cut here|too large/);
     });
 
+    test("sends a request that is no well-formed Unicode as valid text", async () => {
+      const { error, sent } = await turn(lesson, [say("ok")], { request: "half: \ud83d" });
+      assert.equal(error, undefined);
+      assert.deepEqual(sent[0]?.messages, [user("half: \ufffd")]);
+    });
+
     test("sends a result that was cut inside an emoji as valid text", async () => {
       for (const lead of ["", "x"]) {
         const command = `printf '${lead}'; yes 😀 | head -n 60000 | tr -d '\\n'`;
-        const { messages } = await turn(lesson, [bash(command), say("done")]);
+        const { messages, results } = await turn(lesson, [bash(command), say("done")]);
+        assert.match(results[0]?.text ?? "", /😀/);
         await goOn(lesson, messages);
       }
     });
@@ -288,6 +331,19 @@ onEach({ s01, s06 }, (lesson, test) => {
       const { printed } = await turn(lesson, [call(...content), say("All counted.")]);
       assert.match(printed, /I count\.\n\$ seq 2000\n1\n2\n(.|\n)* …\n(.|\n)*All counted\.\n$/);
       assert.doesNotMatch(printed, /\n1000\n/);
+    });
+
+    test("prints thinking as it arrives, on lines of its own", async () => {
+      const { printed } = await turn(lesson, [
+        call({ type: "thinking", thinking: "First I look." }, command),
+        say("ok"),
+      ]);
+      assert.match(printed, /^First I look\.\n\$ echo ran\n/);
+    });
+
+    test("prints a line end that arrives in two pieces as a line end", async () => {
+      const { printed } = await turn(lesson, [say(`${"x".repeat(19)}\r\nnext line`)]);
+      assert.match(printed, /\nx{19}\nnext line\n$/);
     });
 
     test("prints control and text-direction characters harmlessly, but line ends as they are", async () => {
@@ -312,17 +368,26 @@ onEach({ s01, s06 }, (lesson, test) => {
       assert.match(await run("kill -9 $$"), /^\(no output\)\n.*SIGKILL/);
     });
 
-    test("gives a command no input and does not pass on the credentials", async () => {
-      process.env.ANTHROPIC_AUTH_TOKEN = "secret";
+    test("gives a command no input, and no variable that begins with ANTHROPIC_", async () => {
+      process.env.ANTHROPIC_CUSTOM_HEADERS = "x-secret: 1";
       const output = await run("cat; env");
-      delete process.env.ANTHROPIC_AUTH_TOKEN;
-      assert.match(output, /ANTHROPIC_BASE_URL/);
-      assert.doesNotMatch(output, /ANTHROPIC_API_KEY|ANTHROPIC_AUTH_TOKEN/);
+      delete process.env.ANTHROPIC_CUSTOM_HEADERS;
+      assert.match(output, /^PATH=/m);
+      assert.doesNotMatch(output, /ANTHROPIC_/);
+    });
+
+    test("runs no file of BASH_ENV or ENV before a command", async () => {
+      writeFileSync("hook", "echo hooked");
+      Object.assign(process.env, { BASH_ENV: join(folder, "hook"), ENV: join(folder, "hook") });
+      const output = await run('echo "BASH_ENV=$BASH_ENV ENV=$ENV"');
+      delete process.env.BASH_ENV;
+      delete process.env.ENV;
+      assert.equal(output, "BASH_ENV= ENV=");
     });
 
     test("returns all that a script prints which sends its own output through tee", async () => {
       const script = (i: number) => `exec > >(tee log${i}) 2>&1; echo begin; seq 500; ls none; echo end ${i}`;
-      const outputs = await Promise.all(Array.from({ length: 20 }, (_, i) => run(script(i))));
+      const outputs = await Promise.all(Array.from({ length: 8 }, (_, i) => run(script(i))));
       for (const [i, output] of outputs.entries()) {
         assert.match(output, new RegExp(`^begin\n1\n2\n(.|\n)*\n500\nls: .*none.*\nend ${i}$`));
       }
@@ -333,22 +398,37 @@ onEach({ s01, s06 }, (lesson, test) => {
       assert.doesNotMatch(await run("yes 中文字 | head -n 100000"), /\ufffd/);
     });
 
-    test("keeps little of the output of a command that prints 50 MB", async () => {
-      const output = await run("echo HEAD; yes | head -c 50000000; echo TAIL");
+    test("keeps little of the output of a command that prints 10 MB", async () => {
+      const output = await run("echo HEAD; yes | head -c 10000000; echo TAIL");
       assert.ok(output.length <= 1_000_000, `${output.length} characters`);
       assert.match(output, /^HEAD\ny\n[\s\S]*\n\[.*cut.*\]\n[\s\S]*y\nTAIL$/);
     });
 
-    test("leaves a process in the background alive and returns at once", async (t) => {
+    const MORE = "\n(something runs on in the background; what else it prints is not shown)";
+    test("leaves a process in the background alive, returns at once, and says that it is there", async (t) => {
       const stop = new AbortController();
       const job = "(until [ -e go ]; do sleep 0.02; done; head -c 300000 /dev/zero && touch after; sleep 30)";
       const output = await run(`${job} & echo $! $$`, stop.signal);
-      const [pid = 0, group = 0] = output.split(" ").map(Number);
+      const [pid = 0, group = 0] = output.split("\n", 1).join().split(" ").map(Number);
       t.after(() => process.kill(-group));
+      assert.equal(output, `${pid} ${group}${MORE}`);
       stop.abort(); // too late for a command that has ended
-      writeFileSync("go", "");
+      goOnIn(folder);
       await until(() => isThere("after"));
       assert.ok(isRunning(pid));
+    });
+
+    test("says that more may come when a slow reader still has the output", async (t) => {
+      t.after(() => goOnIn(folder));
+      assert.equal(await run(`exec > >(${WAIT}; cat > late); echo more`), `(no output)${MORE}`);
+      goOnIn(folder);
+      await until(() => isThere("late") && readFileSync("late", "utf8") === "more\n");
+    });
+
+    test("says nothing of a process in the background that prints elsewhere", async (t) => {
+      const output = await run("sleep 30 > /dev/null 2>&1 & echo $$");
+      t.after(() => process.kill(-Number(output)));
+      assert.match(output, /^\d+$/);
     });
 
     test("ends the whole process group of an interrupted command, even a child that ignores SIGTERM", async () => {
@@ -358,6 +438,18 @@ onEach({ s01, s06 }, (lesson, test) => {
       stop.abort();
       assert.equal(await running, "begun\n(interrupted by user)");
       await bothEnd();
+    });
+
+    test("sends SIGTERM itself, also when no helper can be started", async (t) => {
+      const stop = new AbortController();
+      const running = run("touch begun; sleep 5; touch late", stop.signal);
+      await until(() => isThere("begun"));
+      const { PATH } = process.env;
+      t.after(() => Object.assign(process.env, { PATH }));
+      process.env.PATH = "/nowhere";
+      stop.abort();
+      assert.equal(await running, "(no output)\n(interrupted by user)");
+      assert.ok(!isThere("late"));
     });
   });
 });
@@ -374,6 +466,23 @@ onEach({ s01, s02, s03, s04, s05 }, (lesson, test) => {
     assert.equal(sent.length, 3);
     assert.match(JSON.stringify(await goOn(lesson, messages)), /short/);
   });
+
+  test("keeps nothing of a reply that fills the context window, and runs none of its calls", async () => {
+    harness.emptyWorkspace();
+    server.fail(PASS, { kind: "context_window" });
+    const { error, messages } = await turn(lesson, [bash("echo kept"), bash("touch a", "touch b")]);
+    assert.match(error ?? "", /the context window is full/);
+    assert.deepEqual([isThere("a"), isThere("b")], [false, false]);
+    assert.match(JSON.stringify(await goOn(lesson, messages)), /kept/);
+  });
+
+  test("takes out what is too large for the server", async () => {
+    expectRejection(/exceeds the maximum size/);
+    server.fail(PASS, { kind: "status", status: 413 });
+    const { error, messages } = await turn(lesson, [bash("echo large")]);
+    assert.match(error ?? "", /413/);
+    assert.deepEqual(messages, [user("go")]);
+  });
 });
 
 const sideBySide = { concurrency: 4, timeout: 120_000 };
@@ -382,17 +491,29 @@ describe("the program", sideBySide, () => {
   const unset = { ANTHROPIC_API_KEY: undefined };
   const lesson = "s01_agent_loop";
 
-  test("carries out a request, with the settings of .env; those of the environment win", async (t) => {
-    const files = { ".env": "ANTHROPIC_API_KEY=from-file\nMODEL_ID=model-of-file\nTHINKING=off\n" };
+  test("carries out a request of several words", async (t) => {
     const replies = [bash("echo 6 > made"), say("All done.")];
-    const env = { ...unset, MODEL_ID: "model-of-environment" };
-    const run = await start(t, lesson, ["-y", "please", "make it"], { replies, files, env });
+    const run = await start(t, lesson, ["-y", "please", "make it"], { replies });
     assert.equal(await run.ended, 0);
     assert.match(run.screen(), /\$ echo 6 > made\n(.|\n)*All done\.\n$/);
     assert.ok(isThere("made", run.cwd));
-    const request = run.journal[0]?.request;
-    assert.deepEqual(request?.messages, [user("please make it")]);
+    assert.deepEqual(run.journal[0]?.request.messages, [user("please make it")]);
+  });
+
+  test("takes its settings from the .env beside the lessons; those of the environment win", async (t) => {
+    const dotEnv = "ANTHROPIC_API_KEY=from-file\nMODEL_ID=model-of-file\nTHINKING=off\n";
+    const env = { ...unset, MODEL_ID: "model-of-environment" };
+    const run = await start(t, lesson, ["go"], { replies: [say("Hello.")], dotEnv, env });
+    assert.equal(await run.ended, 0, run.screen());
+    const { request } = run.journal[0] ?? {};
     assert.deepEqual([request?.model, request?.thinking], ["model-of-environment", undefined]);
+  });
+
+  test("does not read the .env of the workspace", async (t) => {
+    const files = { ".env": "ANTHROPIC_API_KEY=planted\n" };
+    const run = await start(t, lesson, ["go"], { files, env: unset });
+    assert.equal(await run.ended, 1);
+    assert.match(run.screen(), /\[no key: /);
   });
 
   test("exits with 1 when a request is not done, and says why", async (t) => {
@@ -404,7 +525,8 @@ describe("the program", sideBySide, () => {
   test("says in one line what to set when there is no credential, and exits with 1", async (t) => {
     const run = await start(t, lesson, ["go"], { env: unset });
     assert.equal(await run.ended, 1);
-    assert.match(run.screen(), /^\n?\[.*ANTHROPIC_API_KEY.*npm run demo.*\]\n$/);
+    assert.match(run.screen(), /^\n?\[.*ANTHROPIC_API_KEY.* in \/\S+\/\.env; .*npm run demo.*\]\n$/);
+    assert.doesNotMatch(run.screen(), /agents/); // the .env is beside that folder
     assert.equal(run.journal.length, 0);
   });
 
@@ -418,15 +540,60 @@ describe("the program", sideBySide, () => {
     assert.equal(await run.ended, 0, run.screen());
   });
 
-  test("explains its command line, which needs no credential", async (t) => {
+  test("says in one line how it is used when it does not know an option, and exits with 1", async (t) => {
     const run = await start(t, lesson, ["--help"], { env: unset });
-    assert.equal(await run.ended, 0);
-    for (const part of ["agents/s01_agent_loop", "-y", "Ctrl-C", "Ctrl-D"]) assert.ok(run.screen().includes(part));
+    assert.equal(await run.ended, 1);
+    assert.match(
+      run.screen(),
+      /^\n?\[Unknown option '--help'; usage: npx tsx .*s01_agent_loop\S* \[-y\] \["a request"\]\]\n$/,
+    );
+  });
+
+  test("says how to begin again when the context window is full", async (t) => {
+    const messages = [
+      "prompt is too long: 201 tokens > 200 maximum",
+      "input length and `max_tokens` exceed context limit",
+    ];
+    for (const message of messages) expectRejection(new RegExp(message));
+    const rejections = messages.map((message): Failure => ({ kind: "status", status: 400, message }));
+    const failures = [{ kind: "context_window" } as const, ...rejections];
+    const run = await start(t, lesson, [], { replies: [say("words")], failures, input: "one\ntwo\nthree\n" });
+    assert.equal(await run.ended, 1);
+    for (const words of ["the context window is full", ...messages]) {
+      assert.ok(run.screen().includes(`${words}; ask for less, or begin anew (q leaves)]\n`), run.screen());
+    }
+  });
+
+  test("says in one line that the server reports no usage", async (t) => {
+    const run = await start(t, lesson, ["go"], { replies: [say("words")], failures: [{ kind: "no_usage" }] });
+    assert.equal(await run.ended, 1);
+    assert.match(run.screen(), /^\[the server's reply has no usage, which the SDK needs\]\n$/m);
+    assert.doesNotMatch(run.screen(), /TypeError|undefined/);
+  });
+
+  for (const each of [lesson, "s06_context_compact"]) {
+    test(`${each.slice(0, 3)}: ends quietly when nobody reads what it prints, and runs no further command`, async (t) => {
+      const replies = [bash("until [ -e closed ]; do sleep 0.02; done", "touch never"), say("Done.")];
+      const shell = (agent: string) => `${agent} | (head -1; exec <&-; touch closed)`;
+      const run = await start(t, each, ["-y", "go"], { replies, shell });
+      assert.equal(await run.ended, 1);
+      assert.equal(run.screen(), "Looking at what is needed next.\n");
+      assert.ok(isThere("closed", run.cwd), "the first command has run");
+      assert.ok(!isThere("never", run.cwd));
+    });
+  }
+
+  const skip = !existsSync("/dev/full") && "needs /dev/full";
+  test("ends quietly when what it prints cannot be written", { skip }, async (t) => {
+    const shell = (agent: string) => `${agent} > /dev/full`;
+    const run = await start(t, lesson, ["-y", "go"], { replies: [bash("touch never"), say("Done.")], shell });
+    assert.equal(await run.ended, 1);
+    assert.deepEqual([run.screen(), isThere("never", run.cwd)], ["", false]);
   });
 
   test("takes piped requests one per line, asks nobody, and then runs nothing", async (t) => {
     const replies = [bash("touch never"), say("I could not."), say("two")];
-    const run = await start(t, lesson, [], { replies, input: "first\n\nsecond\nq\nthird\n" });
+    const run = await start(t, lesson, [], { replies, input: "first\n\nsecond\n q \nthird\n" });
     assert.equal(await run.ended, 0);
     assert.ok(!isThere("never", run.cwd));
     const { messages = [] } = run.journal[2]?.request ?? {};
@@ -435,14 +602,14 @@ describe("the program", sideBySide, () => {
       messages.filter(({ content }) => typeof content === "string"),
       [user("first"), user("second")],
     );
-    assert.equal(run.journal.length, 3);
+    assert.equal(run.journal.length, 3, "requests: nothing after the q");
   });
 
   for (const signal of ["SIGTERM", "SIGHUP"] as const) {
-    test(`takes the running command along on ${signal}`, async (t) => {
+    test(`takes the running command along on ${signal}, even if it comes twice`, async (t) => {
       const run = await start(t, lesson, ["-y", "go"], { replies: [bash(ENDLESS)] });
       await until(() => isUp(run.cwd));
-      run.child.kill(signal);
+      for (let i = 0; i < 2; i++) run.child.kill(signal);
       assert.equal(await run.ended, 1);
       await bothEnd(run.cwd);
     });
@@ -461,7 +628,7 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
       await run.waitFor(prompt);
       run.type("make files\r");
       for (const [command, answer] of ["", "use tee", "y", "a"].entries()) {
-        await run.waitFor(`$ touch ${"abcd"[command]}\r\nRun this command?`);
+        await run.waitFor(`$ touch ${"abcd"[command]}\r\nRun this?`);
         run.type(`${answer}\r`);
       }
       await run.waitFor("Finished.");
@@ -514,47 +681,122 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
       assert.ok(!isThere("never", run.cwd));
     });
 
-    test(`${prompt.slice(0, 3)}: takes a paste of several lines as one request, once its last line is ended`, async (t) => {
-      const run = await start(t, lesson, [], { replies: [say("Got one."), say("Got two.")], terminal: true });
+    test(`${prompt.slice(0, 3)}: keeps a line in its order that is typed while a turn runs`, async (t) => {
+      const replies = [bash(WAIT), say("First done."), say("Second done.")];
+      const run = await start(t, lesson, ["-y"], { replies, terminal: true });
       await run.waitFor(prompt);
-      run.type("a function:\rq\rand its end\r");
-      await run.waitFor("Got one.");
+      run.type("go\r");
+      await until(() => isThere("begun", run.cwd));
+      run.type("now fix the te");
+      await run.waitFor("now fix the te");
+      goOnIn(run.cwd);
+      await run.waitFor("First done.");
+      await run.waitFor(`${prompt}now fix the te\x1b[${prompt.length + 15}G`); // the cursor is behind it
+      run.type("sts in src\r");
+      await run.waitFor("Second done.");
+      assert.deepEqual(run.journal[2]?.request.messages.at(-1), user("now fix the tests in src"));
+    });
+
+    test(`${prompt.slice(0, 3)}: takes what was typed before a question appears for no answer`, async (t) => {
+      const replies = [bash(WAIT, "touch asked"), say("First done."), say("Second done.")];
+      const run = await start(t, lesson, [], { replies, terminal: true });
       await run.waitFor(prompt);
-      run.type("line one\rline two");
-      await run.waitFor("line two");
-      await new Promise((resolve) => setTimeout(resolve, 50)); // what it should not do takes time
-      run.type(" and more\r");
-      await run.waitFor("Got two.");
+      run.type("go\r");
+      await run.waitFor("anything else: no] ");
+      run.type("y\r");
+      await until(() => isThere("begun", run.cwd));
+      run.type("a half-typed l");
+      await run.waitFor("a half-typed l");
+      goOnIn(run.cwd);
+      await run.waitFor("anything else: no] ");
+      run.type("y\r");
+      await run.waitFor("First done.");
+      await run.waitFor(`${prompt}a half-typed l`);
+      run.type("ine\r");
+      await run.waitFor("Second done.");
+      assert.ok(isThere("asked", run.cwd), "the answer was y");
+      assert.deepEqual(run.journal[2]?.request.messages.at(-1), user("a half-typed line"));
+    });
+
+    test(`${prompt.slice(0, 3)}: Ctrl-C drops what was typed ahead`, async (t) => {
+      const run = await start(t, lesson, ["-y"], { replies: [bash(WAIT), say("Done.")], terminal: true });
       await run.waitFor(prompt);
-      run.type("q\r");
-      assert.equal(await run.ended, 0);
+      run.type("go\r");
+      await until(() => isThere("begun", run.cwd));
+      run.type("a line\r");
+      await run.waitFor("a line");
+      run.type("and a half");
+      await run.waitFor("and a half");
+      run.type(CTRL_C);
+      await run.waitFor("[interrupted]");
+      await run.waitFor(prompt);
+      run.type("next\r");
+      await run.waitFor("Done.");
       const { messages = [] } = run.journal[1]?.request ?? {};
       assert.deepEqual(
-        [messages[0], messages.at(-1)],
-        ["a function:\nq\nand its end", "line one\nline two and more"].map(user),
+        messages.filter(({ content }) => typeof content === "string"),
+        [user("go"), user("next")],
       );
-      assert.equal(run.journal.length, 2);
+    });
+
+    test(`${prompt.slice(0, 3)}: exits with 1 on Ctrl-D while a request of the command line is carried out`, async (t) => {
+      const run = await start(t, lesson, ["-y", "go"], { replies: [bash(ENDLESS)], terminal: true });
+      await until(() => isUp(run.cwd));
+      run.type(CTRL_D);
+      assert.equal(await run.ended, 1);
+      await bothEnd(run.cwd);
     });
   }
+
+  test("s01: prints thinking dimmed and the reply not", async (t) => {
+    const replies = [call({ type: "thinking", thinking: "I think." }, { type: "text", text: "I say." })];
+    const run = await start(t, "s01_agent_loop", ["go"], { replies, terminal: true });
+    await run.waitFor("\x1b[2mI think.\x1b[22m\r\nI say.\r\n");
+    assert.equal(await run.ended, 0);
+  });
+
+  test("s01: takes the running command along when its terminal is closed", async (t) => {
+    const run = await start(t, "s01_agent_loop", ["-y", "go"], { replies: [bash(ENDLESS)], terminal: true });
+    await until(() => isUp(run.cwd));
+    run.child.kill("SIGKILL"); // script is the terminal
+    await bothEnd(run.cwd);
+  });
+
+  test("s01: carries out several lines that were typed ahead one after the other", async (t) => {
+    const replies = [bash(WAIT), say("One done."), say("Two done."), say("Three done.")];
+    const run = await start(t, "s01_agent_loop", ["-y"], { replies, terminal: true });
+    await run.waitFor("s01 >> ");
+    run.type("one\r");
+    await until(() => isThere("begun", run.cwd));
+    run.type("two\rthree\r");
+    await run.waitFor("three");
+    goOnIn(run.cwd);
+    await run.waitFor("Three done.");
+    const requests = run.journal.at(-1)?.request.messages.filter(({ content }) => typeof content === "string");
+    assert.deepEqual(requests, [user("one"), user("two"), user("three")]);
+  });
 });
 
-test("s01: ends a command that takes too long, also after a garbage collection", async () => {
-  const [copy, modules] = [
-    mkdtempSync(join(tmpdir(), "copy-")),
-    fileURLToPath(new URL("../node_modules", import.meta.url)),
-  ];
+/** s01 with another value in the place of one that no test can wait for, or reach. */
+async function changed(from: string, to: string): Promise<typeof s01> {
+  const copy = mkdtempSync(join(tmpdir(), "copy-"));
   after(() => rmSync(copy, { recursive: true }));
-  symlinkSync(modules, join(copy, "node_modules"));
-  const source = readFileSync(new URL("../agents/s01_agent_loop.ts", import.meta.url), "utf8");
-  assert.ok(source.includes("AbortSignal.timeout(120_000)"));
-  writeFileSync(join(copy, "quick.mts"), source.replace("AbortSignal.timeout(120_000)", "AbortSignal.timeout(400)"));
-  const { runBash }: typeof s01 = await import(pathToFileURL(join(copy, "quick.mts")).href);
-  const output = runBash("echo begun; sleep 10", never);
-  setFlagsFromString("--expose-gc");
-  const collect = runInNewContext("gc");
-  for (let i = 0; i < 5; i++) {
-    await new Promise((resolve) => setImmediate(resolve)); // what this turn of the event loop has made is not collected
-    collect();
+  symlinkSync(fileURLToPath(new URL("../node_modules", import.meta.url)), join(copy, "node_modules"));
+  const source = readFileSync(harness.sourceOf("s01_agent_loop"), "utf8");
+  assert.ok(source.includes(from), `s01 has no ${from}`);
+  writeFileSync(join(copy, "lesson.mts"), source.replace(from, to));
+  return await import(pathToFileURL(join(copy, "lesson.mts")).href);
+}
+
+test("s01: ends a command that takes too long", async () => {
+  const { runBash } = await changed("sleep(120_000,", "sleep(200,");
+  assert.equal(await runBash("sleep 5; echo late", never), "(no output)\n(timed out after 120 s)");
+});
+
+test("s01: what was cut is never longer than the limit, however small that is", async () => {
+  for (const limit of [20, 60, 100, 101]) {
+    const { runBash } = await changed("RESULT_LIMIT = 50_000", `RESULT_LIMIT = ${limit}`);
+    const { length } = await runBash("seq 1000", never);
+    assert.ok(length <= limit, `${length} characters, the limit is ${limit}`);
   }
-  assert.equal(await output, "begun\n(timed out after 120 s)");
 });

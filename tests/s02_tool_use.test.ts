@@ -17,10 +17,10 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { after, beforeEach } from "node:test";
-import type { Approve } from "../agents/s02_tool_use.ts";
+import { after, beforeEach, test as testOf } from "node:test";
+import type { TurnOptions } from "../agents/s02_tool_use.ts";
 import type { ReplyBlock } from "../tools/offline/server.ts";
-import { call, emptyWorkspace, folder, goOn, onEach, say, turn, use } from "./harness.ts";
+import { call, emptyWorkspace, folder, goOn, onEach, resultsIn, say, start, turn, use } from "./harness.ts";
 
 const s02 = await import("../agents/s02_tool_use.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
@@ -33,6 +33,7 @@ beforeEach(() => {
   emptyWorkspace();
   writeFileSync(join(sibling, "secret"), "secret");
 });
+type Approve = TurnOptions["approve"];
 const contentOf = (path: string) => readFileSync(path, "utf8");
 
 onEach({ s02, s06 }, (lesson, test) => {
@@ -129,11 +130,23 @@ onEach({ s02, s06 }, (lesson, test) => {
     const results = await calling([edit, write, use("read_file", { path: "f" })], no);
     assert.equal(questions.length, 2, "reading needs no question");
     assert.match(questions[0] ?? "", /^- old\n\+ first\n\+ second\n.*\bf\b/);
-    assert.match(questions[1] ?? "", /^some\ncontent\n.*\/new\?/);
+    assert.match(questions[1] ?? "", /^some\ncontent\n.*\/new \(2 lines\)\?$/);
     for (const { text, failed } of results.slice(0, 2)) {
       assert.deepEqual([text, failed], ["the user said no: not there", true]);
     }
     assert.deepEqual([contentOf("f"), readdirSync(".").includes("new")], ["old text", false]);
+  });
+
+  test("write_file asks about the file that is written, also behind a link", async () => {
+    mkdirSync("real");
+    symlinkSync("real", "link");
+    let asked = "";
+    const approve: Approve = async (question) => {
+      asked = question;
+    };
+    const [result] = await calling([use("write_file", { path: "link/f", content: "new" })], approve);
+    assert.deepEqual([result?.failed, contentOf("real/f")], [false, "new"]);
+    assert.ok(asked.includes(join(folder, "real/f")), asked);
   });
 
   test("an edit or a write that cannot be done is an error, and nobody is asked", async () => {
@@ -164,7 +177,18 @@ onEach({ s02, s06 }, (lesson, test) => {
   });
 
   test("no file tool gets out of the workspace, whatever the path or link", async () => {
+    const all = (path: string) => [
+      use("read_file", { path }),
+      use("write_file", { path, content: "my secret" }),
+      use("edit_file", { path, old_text: "secret", new_text: "owned" }),
+    ];
     mkdirSync("sub");
+    writeFileSync("sub/inside", "");
+    const inside = await calling(all("sub/inside"));
+    assert.deepEqual(
+      [inside.map(({ failed }) => failed), contentOf("sub/inside")],
+      [[false, false, false], "my owned"],
+    );
     symlinkSync(sibling, "link");
     symlinkSync("link", "link-to-link");
     symlinkSync(`../${basename(sibling)}`, "relative-link");
@@ -189,14 +213,11 @@ onEach({ s02, s06 }, (lesson, test) => {
     ];
     for (const path of paths) {
       assert.throws(() => safePath(path), path);
-      const results = await calling([
-        use("read_file", { path }),
-        use("write_file", { path, content: "owned" }),
-        use("edit_file", { path, old_text: "secret", new_text: "owned" }),
-      ]);
-      assert.ok(
-        results.every(({ failed }) => failed),
-        path,
+      const results = await calling(all(path));
+      assert.deepEqual(
+        results.map(({ failed }) => failed),
+        [true, true, true],
+        `reading, writing and editing ${path}`,
       );
     }
     assert.deepEqual(readdirSync(sibling), ["secret"]);
@@ -248,6 +269,16 @@ onEach({ s02, s06 }, (lesson, test) => {
     );
   });
 
+  test("a link that is planted where a write has its temporary file is not followed", (t) => {
+    symlinkSync(join(sibling, "secret"), `f.${process.pid}.tmp`);
+    runWrite("f", "new");
+    assert.deepEqual([contentOf("f"), contentOf(join(sibling, "secret"))], ["new", "secret"]);
+    t.mock.method(crypto, "randomUUID", () => "guessed");
+    symlinkSync(join(sibling, "secret"), "f.guessed.tmp");
+    assert.throws(() => runWrite("f", "newer"), /EEXIST/);
+    assert.deepEqual([contentOf("f"), contentOf(join(sibling, "secret"))], ["new", "secret"]);
+  });
+
   test("a write through a link changes the file behind it and leaves the link", () => {
     mkdirSync("real");
     writeFileSync("real/f", "old");
@@ -284,4 +315,17 @@ onEach({ s02, s06 }, (lesson, test) => {
     runEdit("f", "b\nc", "b\nd");
     assert.equal(contentOf("f"), "a\r\nb\nd\n");
   });
+});
+
+testOf("a write for which the disk has no room leaves the old file and nothing else", async (t) => {
+  const content = "x".repeat(20_000);
+  const run = await start(t, "s02_tool_use", ["-y", "go"], {
+    files: { f: "old" },
+    replies: [call(use("write_file", { path: "f", content })), say("Too large.")],
+    shell: (agent) => `ulimit -f 8; ${agent}`,
+  });
+  assert.equal(await run.ended, 0);
+  const [result] = resultsIn(run.journal[1]?.request.messages ?? []);
+  assert.match(`${result?.failed} ${result?.text}`, /true .*file too large/);
+  assert.deepEqual([contentOf(join(run.cwd, "f")), readdirSync(run.cwd)], ["old", ["f"]]);
 });

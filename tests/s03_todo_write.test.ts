@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { beforeEach } from "node:test";
 import type { Messages } from "../agents/s03_todo_write.ts";
-import { bash, blocksOf, call, goOn, onEach, say, server, turn, use, user } from "./harness.ts";
+import { bash, blocksOf, call, goOn, onEach, say, server, turn, use } from "./harness.ts";
 
 const s03 = await import("../agents/s03_todo_write.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
@@ -16,14 +16,14 @@ const plan = (list: unknown) => call(use("todo", { items: list }));
 const work = () => bash("true");
 const done = say("Done.");
 
-/** What the messages with results consist of: one letter a block, r for a result and t for the reminder. */
+/** What the messages with results consist of, such as "result, result, reminder". */
 const rounds = (messages: Messages) =>
   messages.flatMap((message) => {
     const blocks = message.role === "user" ? blocksOf(message) : [];
     if (!blocks.some(({ type }) => type === "tool_result")) return [];
     const texts = blocks.flatMap((block) => (block.type === "text" ? block.text : []));
     for (const text of texts) assert.equal(text, "<reminder>Update your todos.</reminder>");
-    return blocks.map(({ type }) => (type === "text" ? "t" : "r")).join("");
+    return blocks.map(({ type }) => (type === "text" ? "reminder" : "result")).join(", ");
   });
 
 onEach({ s03, s06 }, (lesson, test) => {
@@ -51,7 +51,7 @@ onEach({ s03, s06 }, (lesson, test) => {
 
   for (const [what, list, reason] of [
     ["more than 20 items", items(21), /20/],
-    ["two items in progress", [item("a", "in_progress"), item("b", "in_progress")], /only one item can be in_progress/],
+    ["two items in progress", [item("a", "in_progress"), item("b", "in_progress")], /only one can be in_progress/],
     ["an empty text", [item(" \n")], /text/],
     ["no text", [{ status: "pending" }], /text/],
     ["an unknown status", [item("a", "done")], /status/],
@@ -104,16 +104,22 @@ onEach({ s03, s06 }, (lesson, test) => {
   test("the reminder comes after the results of the third round without todo, and again three rounds later", async () => {
     const two = bash("true", "true");
     const { messages } = await turn(lesson, [work(), work(), two, work(), work(), work(), work(), done]);
-    assert.deepEqual(rounds(messages), ["r", "r", "rrt", "r", "r", "rt", "r"]);
+    const third = "result, result, reminder";
+    const expected = ["result", "result", third, "result", "result", "result, reminder", "result"];
+    assert.deepEqual(rounds(messages), expected);
     await goOn(lesson, messages);
   });
 
-  test("a call of todo starts the count again, even among other calls; so does a new request", async () => {
+  test("a request starts the count again", async () => {
+    const { messages } = await turn(lesson, [work(), work(), done]);
+    await turn(lesson, [work(), work(), work(), done], { messages, request: "more" });
+    assert.deepEqual(rounds(messages), ["result", "result", "result", "result", "result, reminder"]);
+  });
+
+  test("a call of todo starts the count again, even among other calls", async () => {
     const both = call(use("bash", { command: "true" }), use("todo", { items: PLAN }));
-    const { messages } = await turn(lesson, [work(), work(), both, work(), work(), done]);
-    assert.deepEqual(rounds(messages), ["r", "r", "rr", "r", "r"]);
-    messages.push(user("more"));
-    await turn(lesson, [work(), work(), done], { messages });
-    assert.deepEqual(rounds(messages).slice(5), ["r", "r"]);
+    const { messages } = await turn(lesson, [work(), work(), both, work(), work(), work(), done]);
+    const expected = ["result", "result", "result, result", "result", "result", "result, reminder"];
+    assert.deepEqual(rounds(messages), expected);
   });
 });

@@ -35,7 +35,7 @@ onEach({ s04, s06 }, (lesson, test) => {
   async function taskBy(...replies: Reply[]) {
     const { error, messages, results, sent, printed } = await turn(lesson, [task("count"), ...replies, done]);
     assert.equal(error, undefined);
-    assert.equal(results.length, 1);
+    assert.equal(results.length, 1, "results of the task");
     const { text = "", failed } = results[0] ?? {};
     await goOn(lesson, messages);
     return { messages, text, failed, requests: sent.slice(1, -1), printed };
@@ -60,15 +60,15 @@ onEach({ s04, s06 }, (lesson, test) => {
   });
 
   test("only its last text comes back", async () => {
-    const look = call({ type: "text", text: "I look first." }, use("bash", { command: "echo seen" }));
+    const look = call({ type: "text", text: "I look first." }, use("bash", { command: "echo what it saw" }));
     const last = call(
-      { type: "thinking", thinking: "hm" },
+      { type: "thinking", thinking: "what it thinks" },
       { type: "text", text: "3 files, " },
       { type: "text", text: "2 folders" },
     );
     const { text, failed, messages } = await taskBy(look, last);
     assert.deepEqual([text, failed, messages.length], ["3 files, 2 folders", false, 4]);
-    assert.doesNotMatch(JSON.stringify(messages), /look first|seen|hm/);
+    assert.doesNotMatch(JSON.stringify(messages), /I look first|what it saw|what it thinks/);
   });
 
   test("each task of a reply has one result, in the order of the calls", async () => {
@@ -163,5 +163,7 @@ onEach({ s04, s06 }, (lesson, test) => {
     const { printed } = await taskBy(wordy, call());
     for (const line of ["> task", "Done."]) assert.match(printed, new RegExp(`^${line}`, "m"));
     assert.match(printed, /^ {2}child says\n {2}more\n {2}\$ seq 8 9\n {2}8\n {2}9$/m);
+    const pieces = `${"x".repeat(19)}\n${"\r".repeat(20)}next`; // of 20 characters; nothing of the second is printed
+    assert.match((await taskBy(say(pieces))).printed, /^ {2}x{19}\n {2}next$/m);
   });
 });

@@ -1,9 +1,9 @@
 // Skills: one line each in the system prompt, and the body when the model asks for it.
 
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test as testOf } from "node:test";
+import { after, test as testOf } from "node:test";
 import { fileURLToPath } from "node:url";
 import { bash, call, folder, goOn, onEach, resultsIn, say, start, turn, use } from "./harness.ts";
 
@@ -21,6 +21,9 @@ const SKILLS = join(folder, "skills");
 const PDF = write(SKILLS, "pdf", skillText("pdf", "Work with PDF files.", "# PDF\n\nUse pdftotext.\n"));
 write(SKILLS, "weather", skillText("weather", "Tell the weather.", "Look out of the window.\n"));
 write(SKILLS, "broken", "Just a text.\n");
+const OUTSIDE = mkdtempSync(`${folder}-`);
+after(() => rmSync(OUTSIDE, { recursive: true }));
+writeFileSync(join(OUTSIDE, "SKILL.md"), skillText("outside", "From elsewhere.", "body"));
 const s05 = await import("../agents/s05_skill_loading.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
 
@@ -71,6 +74,7 @@ onEach({ s05, s06 }, (lesson, test) => {
       "body",
     ],
     ["may quote, and be Chinese", skillText("'one'", "'处理 PDF: \"fast\"'", "正文"), '处理 PDF: "fast"', "正文"],
+    ["may describe itself in 1,024 characters", skillText("one", "x".repeat(1_024), "body"), "x".repeat(1_024), "body"],
     ["may have no body", "---\nname: one\ndescription: d\n---", "d", ""],
   ] satisfies [string, string, string, string][]) {
     test(`a SKILL.md ${what}`, () => {
@@ -86,7 +90,12 @@ onEach({ s05, s06 }, (lesson, test) => {
     ["without a name", "---\ndescription: d\n---\nbody", /name/],
     ["with a name that breaks out of the tag", skillText("'a\"><b'", "d", "body"), /name/],
     ["with a blank description", skillText("one", "' '", "body"), /description/],
-    ["that is binary", Uint8Array.from([0, 255, 254, 0, 1]), /---/],
+    ["that is binary", Uint8Array.from([0, 255, 254, 0, 1]), /binary/],
+    [
+      "with a description of more than 1,024 characters",
+      skillText("one", "x".repeat(1_025), "body"),
+      /1024 characters\n.*description/,
+    ],
   ] satisfies [string, string | Uint8Array, RegExp][]) {
     test(`a SKILL.md ${what} is left out with a warning that names file and reason; the others stay`, () => {
       const skill = (name: string) => skillText(name, "d", "body");
@@ -98,6 +107,43 @@ onEach({ s05, s06 }, (lesson, test) => {
       assert.match(why ?? "", reason);
     });
   }
+
+  /** A folder of skills with one that is sound, and one at m/SKILL.md that is made by a command. */
+  async function loaderWith(command: string) {
+    const skills = mkdtempSync(join(folder, "skills-"));
+    write(skills, "a", skillText("first", "d", "body"));
+    await lesson.runBash(`mkdir ${skills}/m; cd ${skills}/m; ${command}`, new AbortController().signal);
+    const { skills: found, warnings } = new lesson.SkillLoader(skills);
+    assert.deepEqual([...found.keys()], ["first"]);
+    assert.equal(warnings.length, 1, "warnings");
+    return warnings[0] ?? "";
+  }
+
+  test("a SKILL.md that is a pipe is left out with a warning, and nothing waits for it", async () => {
+    assert.match(await loaderWith("mkfifo SKILL.md"), /\/m\/SKILL\.md: .*device/);
+  });
+
+  for (const [what, command] of Object.entries({
+    "its file": `ln -s ${OUTSIDE}/SKILL.md SKILL.md`,
+    "its folder": `cd ..; rmdir m; ln -s ${OUTSIDE} m`,
+  })) {
+    test(`a skill is left out with a warning when ${what} is a link that leads out of the workspace`, async () => {
+      assert.match(await loaderWith(command), /\/m\/SKILL\.md: .*outside the workspace/);
+    });
+  }
+
+  test("of two skills of one name the first stays, and the other is left out with a warning", () => {
+    const first = skillText("same", "The first.", "1");
+    const { skills, warnings } = loaderFor({ a: first, b: skillText("same", "The second.", "2") });
+    assert.deepEqual([[...skills.keys()], skills.get("same")?.description], [["same"], "The first."]);
+    assert.match(warnings.join("\n"), /^\[skill left out: .*\/b\/SKILL\.md: there is another skill called same\]$/);
+  });
+
+  test("a folder of skills may be a file", () => {
+    writeFileSync(join(folder, "file"), "no folder");
+    const loader = new lesson.SkillLoader(join(folder, "file"));
+    assert.deepEqual([loader.descriptions(), loader.warnings], ["(none)", []]);
+  });
 
   test("a folder of skills need not be there, and may hold other things", () => {
     const none = new lesson.SkillLoader(join(folder, "nowhere"));
@@ -116,8 +162,11 @@ onEach({ s05, s06 }, (lesson, test) => {
 
   test("system prompt and tools stay the same whatever happens in the folder", async () => {
     const late = write(SKILLS, "late", skillText("late", "Comes late.", "body"));
-    const { sent } = await turn(lesson, [bash("ls skills"), load("pdf"), done]);
+    const { sent, results } = await turn(lesson, [bash("ls skills"), load("pdf"), done]);
     rmSync(join(late, ".."), { recursive: true });
+    assert.match(results.map(({ text }) => text).join("\n"), /late(.|\n)*pdftotext/);
+    assert.match(lesson.SYSTEM, /^- pdf: /m);
+    assert.ok(lesson.TOOLS.some(({ name }) => name === "load_skill"));
     const prefixes = sent.map(({ system, tools }) => JSON.stringify([system, tools]));
     const first = JSON.stringify([lesson.SYSTEM, lesson.TOOLS]);
     assert.deepEqual(prefixes, Array(3).fill(first));
@@ -130,7 +179,7 @@ onEach({ s05, s06 }, (lesson, test) => {
     const change = (command: string) => call(use("bash", { command }), use("load_skill", { name: "pdf" }));
     const replies = [
       load("pdf"),
-      change(`sed -i s/pdftotext/mutool/ ${PDF}`),
+      change(`sed -i.bak s/pdftotext/mutool/ ${PDF}`),
       change(`echo > ${PDF}`),
       change(`rm ${PDF}`),
     ];
@@ -159,6 +208,18 @@ onEach({ s05, s06 }, (lesson, test) => {
   });
 });
 
+testOf("the user sees the names of the skills when the program starts", async (t) => {
+  const files = { "skills/a/SKILL.md": skillText("one", "d", "body"), "skills/b/SKILL.md": skillText("two", "d", "") };
+  const run = await start(t, "s05_skill_loading", ["go"], { files, replies: [done] });
+  assert.equal(await run.ended, 0);
+  assert.match(run.screen(), /^\[skills: one, two\]\n/);
+});
+
+testOf("a `skills` that is a file does not keep the program from starting", async (t) => {
+  const run = await start(t, "s05_skill_loading", ["go"], { files: { skills: "my skills" }, replies: [done] });
+  assert.equal(await run.ended, 0, run.screen());
+});
+
 testOf("the user sees the warning about a skill that is left out, and it cannot drive the terminal", async (t) => {
   const run = await start(t, "s05_skill_loading", ["go"], {
     files: { "skills/evil/SKILL.md": "---\nname: [\u001b]0;owned\u0007\n---\n" },
@@ -171,6 +232,8 @@ testOf("the user sees the warning about a skill that is left out, and it cannot 
 
 testOf("the skills of this project are all sound, and are called like their folders", () => {
   const shipped = fileURLToPath(new URL("../skills/", import.meta.url));
-  const { skills, warnings } = new s05.SkillLoader(shipped);
+  const copy = mkdtempSync(join(folder, "shipped-"));
+  cpSync(shipped, copy, { recursive: true });
+  const { skills, warnings } = new s05.SkillLoader(copy);
   assert.deepEqual([[...skills.keys()].sort(), warnings], [readdirSync(shipped).sort(), []]);
 });

@@ -1,9 +1,24 @@
 // What the agent forgets, when, and what it must not forget. A lesson with other limits is a copy with other variables.
 
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import fs, {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:http";
+import { syncBuiltinESMExports } from "node:module";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, mock, test } from "node:test";
+import { afterEach, beforeEach, describe, mock, type TestContext, test } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
 import { type Failure, type Model, type Reply, scripted } from "../tools/offline/server.ts";
 import * as harness from "./harness.ts";
@@ -15,11 +30,12 @@ type Messages = Anthropic.MessageParam[];
 let copies = 0;
 /** Imports a copy of the lesson with these variables in its environment. */
 async function load(env: Record<string, string> = {}): Promise<Lesson> {
+  const before = { ...process.env };
   Object.assign(process.env, env);
   try {
     return await import(`../agents/s06_context_compact.ts?copy=${copies++}`);
   } finally {
-    for (const name of Object.keys(env)) delete process.env[name];
+    for (const name of Object.keys(env)) process.env[name] = before[name] ?? "";
   }
 }
 const s06 = await load();
@@ -44,19 +60,15 @@ async function watch<T>(work: () => T | Promise<T>, said: Reply[] | [Model] = []
 /** A conversation. `ask` is a turn of it, `compact` what /compact does. */
 function talkTo(lesson: Lesson, messages: Messages = [], options = optionsFor(lesson)) {
   const ask = (request: string, ...said: Reply[] | [Model]) =>
-    watch(() => {
-      lesson.add(messages, user(request), options);
-      return lesson.agentLoop(messages, options);
-    }, said);
-  const compact = (...said: Reply[]) =>
-    watch(() => lesson.autoCompact(messages, { ...options, trigger: "manual" }), said);
+    watch(() => lesson.runTurn(messages, request, options), said);
+  const compact = (...said: Reply[]) => watch(() => lesson.autoCompact(messages, "manual", options), said);
   const compressed = () => textsOf(messages[0])[0] ?? "";
-  return { lesson, messages, options, transcript: options.transcript, ask, compact, compressed };
+  return { lesson, messages, options, state: options.state, ask, compact, compressed };
 }
 /** A conversation whose next request is past the limit of 6,000 tokens, though not for the sake of results. */
 async function longTalk(lesson = small) {
   const talk = talkTo(lesson);
-  await talk.ask("first", say("words ".repeat(3_500)));
+  await talk.ask("words ".repeat(3_500), say("ok"));
   return talk;
 }
 
@@ -71,6 +83,12 @@ const thinkingIn = (messages: Messages) => messages.flatMap(blocksOf).filter(({ 
 const read = (path: string, more = {}) => call(use("read_file", { path, ...more }));
 const linesOf = (file: string) => (readFileSync(file, "utf8").match(/.+\n/g) ?? []).map((line) => JSON.parse(line));
 const compactions = (file: string) => linesOf(file).filter(({ type }) => type === "compaction");
+/** The history as a transcript has it: its last compaction, and what came after. */
+function historyIn(file: string): Messages {
+  const lines = linesOf(file);
+  const last = lines.findLastIndex(({ type }) => type === "compaction");
+  return [...(lines[last]?.messages ?? []), ...lines.slice(last + 1).map(({ role, content }) => ({ role, content }))];
+}
 /** A command that is long and prints nothing. */
 const LONG = `: ${"words ".repeat(3_500)}`;
 /** A file of that many characters. */
@@ -88,29 +106,23 @@ beforeEach(() => {
   for (const lesson of [s06, small]) lesson.TODO.items = [];
 });
 
-describe("the limits", () => {
-  test("are for a request that arrives and within a turn; COMPACT_THRESHOLD and CONTEXT_WINDOW set them", async () => {
+describe("the limit", () => {
+  test("is computed from the window; COMPACT_THRESHOLD lowers it; in a pause it is 25,000 tokens", async () => {
     const limits = async (env: Record<string, string>) => {
-      const { THRESHOLD, TURN_THRESHOLD } = await load(env);
-      return [THRESHOLD, TURN_THRESHOLD];
+      const { THRESHOLD, PAUSE_THRESHOLD } = await load(env);
+      return [THRESHOLD, PAUSE_THRESHOLD];
     };
     assert.equal(s06.autoCompactThreshold(200_000, 32_000), 167_000);
     assert.equal(s06.autoCompactThreshold(1_000_000, 8_000), 979_000);
-    assert.deepEqual(await limits({ COMPACT_THRESHOLD: "9000" }), [9_000, 9_000]);
-    assert.deepEqual(await limits({ CONTEXT_WINDOW: "1000000" }), [50_000, 967_000]);
-    assert.deepEqual(await limits({ CONTEXT_WINDOW: "20000" }), [8_000, 8_000]);
-    assert.deepEqual(await limits({ COMPACT_THRESHOLD: "90000", CONTEXT_WINDOW: "100000" }), [67_000, 67_000]);
-    assert.deepEqual(await limits({ COMPACT_THRESHOLD: "", CONTEXT_WINDOW: "" }), [50_000, 167_000]);
+    assert.deepEqual(await limits({ COMPACT_THRESHOLD: "", CONTEXT_WINDOW: "" }), [167_000, 25_000]);
+    assert.deepEqual(await limits({ COMPACT_THRESHOLD: "50000" }), [50_000, 25_000]);
+    assert.deepEqual(await limits({ COMPACT_THRESHOLD: "9000" }), [9_000, 4_500]);
+    assert.deepEqual(await limits({ CONTEXT_WINDOW: "1000000" }), [967_000, 25_000]);
+    assert.deepEqual(await limits({ CONTEXT_WINDOW: "20000" }), [8_000, 4_000]);
+    assert.deepEqual(await limits({ COMPACT_THRESHOLD: "90000", CONTEXT_WINDOW: "100000" }), [67_000, 25_000]);
   });
 
-  test("are not guessed: a value that is not a number of tokens is an error that names the variable", async () => {
-    for (const name of ["COMPACT_THRESHOLD", "CONTEXT_WINDOW"]) {
-      for (const value of ["0", "-1", "many"])
-        await assert.rejects(load({ [name]: value }), new RegExp(`^Error: ${name} `));
-    }
-  });
-
-  test("leave a reply at most half of the window", async () => {
+  test("leaves a reply at most half of the window", async () => {
     for (const [window, most] of Object.entries({ 20000: 10_000, 32001: 16_000, 500000: 32_000 })) {
       const { sent, error } = await talkTo(await load({ CONTEXT_WINDOW: window })).ask("hello", say("hi"));
       assert.deepEqual([sent[0]?.max_tokens, error], [most, undefined]);
@@ -139,7 +151,7 @@ describe("counting", () => {
       Object.assign(server, { reportedUsage });
       const talk = talkTo(s06);
       await talk.ask("hello", say("hi"));
-      return talk.transcript.charsPerToken;
+      return talk.state.charsPerToken;
     };
     for (const input_tokens of [0, 1, 1_000_000, undefined]) {
       const found = await ratio({ input_tokens });
@@ -150,7 +162,7 @@ describe("counting", () => {
   test("on a server that reports 1 still compacts in time", async () => {
     server.reportedUsage = { input_tokens: 1 };
     const talk = talkTo(small);
-    await talk.ask("first", say("words ".repeat(12_000)));
+    await talk.ask("words ".repeat(12_000), say("ok"));
     const { sent } = await talk.ask("second", say("A summary."), say("done"));
     assert.equal(kinds(sent), "summary call");
   });
@@ -162,14 +174,44 @@ describe("a transcript", () => {
     const talk = talkTo(s06);
     const calls = call({ type: "thinking", thinking: "look" }, use("read_file", { path: "a.txt" }));
     await talk.ask("read it", calls, say("done"));
-    const written = linesOf(talk.transcript.file);
+    const written = linesOf(talk.state.file);
     assert.deepEqual(written.map(({ role }) => role[0]).join(""), "uaua");
     assert.match(contents(talk.messages)[0] ?? "", /^Output too large/);
     const [, place = ""] = /Saved to: (.*)/.exec(contents(talk.messages)[0] ?? "") ?? [];
-    const onDisk = [contents(written)[0], existsSync(place) && readFileSync(place, "utf8")];
-    assert.ok(onDisk.includes(readFileSync("a.txt", "utf8")));
-    assert.deepEqual(written[1].content, talk.messages[1]?.content);
+    assert.equal(readFileSync(place, "utf8"), readFileSync("a.txt", "utf8"));
+    assert.deepEqual(historyIn(talk.state.file), talk.messages);
     assert.equal(written[1].content[0].type, "thinking");
+  });
+
+  test("has a line for every rewrite, with the sizes and the limit, so that it shows what the history was", async () => {
+    fileOf("a.txt", 3_500);
+    const four = call(...Array(4).fill(use("read_file", { path: "a.txt" })));
+    const sum = say("A summary.");
+    const talk = talkTo(await load({ COMPACT_THRESHOLD: "12000" }));
+    const before = new Map<string, number>(); // tokens
+    const step = async (trigger: string, work: () => Promise<unknown>) => {
+      await work();
+      const entry = compactions(talk.state.file).at(-1);
+      assert.equal(entry.trigger, trigger);
+      assert.deepEqual(historyIn(talk.state.file), talk.messages, trigger);
+      assert.equal(entry.limit, 12_000);
+      before.set(trigger, entry.before - entry.after);
+    };
+    await step("micro", () => talk.ask("read", four, four, four, say("done")));
+    await step("auto", () => talk.ask("words ".repeat(3_500), sum, say("words")));
+    await step("tool", () => talk.ask("now", call(use("compact", {})), sum, say("words ".repeat(100))));
+    await step("manual", () => talk.compact(sum));
+    await step("refused", () => {
+      server.fail({ kind: "refusal" });
+      return talk.ask("something forbidden", say("no"));
+    });
+    await step("rejected", () => {
+      expectRejection(/Bad request/);
+      server.fail({ kind: "status", status: 400 });
+      return talk.ask("something wrong");
+    });
+    for (const trigger of ["micro", "auto", "manual"]) assert.ok((before.get(trigger) ?? 0) > 0, trigger);
+    assert.doesNotMatch(JSON.stringify(talk.messages), /forbidden|wrong/);
   });
 
   test("can be read by its owner alone, and git does not see it; those of children are in tasks/", async () => {
@@ -187,13 +229,84 @@ describe("a transcript", () => {
     assert.equal(linesOf(join(TRANSCRIPT_DIR, child ?? ""))[0].content, "read a.txt");
   });
 
-  test("that cannot be written is told once, and the conversation goes on", async () => {
-    writeFileSync(TRANSCRIPT_DIR, "a file where the folder should be");
+  test("that cannot be written is told once, and begins with the whole history when it can", async () => {
     const talk = talkTo(s06);
-    const { error, printed } = await talk.ask("go", read("none.txt"), say("done"));
-    assert.equal(error, undefined);
-    assert.equal(printed.match(/\[not saved: .*; the conversation goes on\]/g)?.length, 1);
-    assert.match((await talk.compact(say("Sum."))).printed, /\[transcript saved: \(not written\)\]/);
+    const saved = await talk.ask("first", say("ok"));
+    assert.doesNotMatch(saved.printed, /not saved/);
+    const { appendFileSync } = fs;
+    mock.method(fs, "appendFileSync", (file: string, text: string) => {
+      appendFileSync(file, text.slice(0, 20));
+      throw new Error("ENOSPC: no space left on device");
+    });
+    const full = await talk.ask("second", read("none.txt"), say("words ".repeat(100)));
+    assert.equal(full.error, undefined);
+    assert.equal(full.printed.match(/\[not saved: ENOSPC.*; the conversation goes on\]/g)?.length, 1);
+    const { printed } = await talk.compact(say("Sum."));
+    assert.equal(talk.compressed(), "[Conversation compressed. Transcript: (not written)]\n\nSum.");
+    assert.doesNotMatch(printed, /saved/);
+    await talk.ask("third", say("words ".repeat(100)));
+    const before = structuredClone(talk.messages);
+    mock.restoreAll();
+    const free = await talk.compact(say("Sum."));
+    const [first, second] = linesOf(talk.state.file);
+    assert.deepEqual([first.trigger, first.messages, second.trigger], ["resume", before, "manual"]);
+    const place = talk.state.file.slice(folder.length + 1);
+    assert.match(free.printed, new RegExp(`\\[transcript saved: ${place}\\]`));
+    await talk.ask("fourth", say("ok"));
+    assert.deepEqual(historyIn(talk.state.file), talk.messages);
+    const { value } = await watch(() => s06.resume(talk.state.file, optionsFor(s06)));
+    assert.deepEqual(value, talk.messages.map(s06.withoutThinking));
+  });
+
+  test("that was deleted begins again with the whole history, and the user is told once", async () => {
+    const talk = talkTo(s06);
+    await talk.ask("first", say("one"));
+    rmSync(TRANSCRIPT_DIR, { recursive: true });
+    const { printed } = await talk.ask("second", read("none.txt"), say("two"));
+    assert.equal(printed.match(/\[the transcript is gone; a new one begins with the whole history\]/g)?.length, 1);
+    assert.equal(linesOf(talk.state.file)[0].trigger, "resume");
+    assert.deepEqual(historyIn(talk.state.file), talk.messages);
+    const { value } = await watch(() => s06.resume(talk.state.file, optionsFor(s06)));
+    assert.deepEqual(value, talk.messages.map(s06.withoutThinking));
+  });
+
+  for (const [name, what] of [
+    [".transcripts", "the folder"],
+    [".transcripts/outputs", "the folder for large results"],
+  ] as const) {
+    test(`writes nothing through a link: ${what} is one, so the user is told`, async (t) => {
+      const outside = realpathSync(mkdtempSync(join(tmpdir(), "outside-")));
+      t.after(() => rmSync(outside, { recursive: true }));
+      fileOf("a.txt", 51_000);
+      if (name !== ".transcripts") mkdirSync(TRANSCRIPT_DIR);
+      for (const target of [outside, join(folder, "elsewhere")]) {
+        if (target !== outside) mkdirSync(target);
+        symlinkSync(target, name);
+        const talk = talkTo(s06);
+        const { error, printed } = await talk.ask("go", read("a.txt"), say("done"));
+        assert.equal(error, undefined);
+        assert.match(printed, /\[not saved: .*(outside the workspace|is, or is in, a link).*\]/);
+        const { length = 0 } = contents(talk.messages)[0] ?? "";
+        assert.ok(length > 49_000 && length <= 50_000, `${length}`);
+        assert.deepEqual(readdirSync(target), []);
+        rmSync(name);
+      }
+    });
+  }
+
+  test("does not touch what a repository has put in the place of its .gitignore", async () => {
+    mkdirSync(TRANSCRIPT_DIR);
+    symlinkSync("../victim", `${TRANSCRIPT_DIR}/.gitignore`);
+    for (const text of ["precious", ""]) {
+      if (text) writeFileSync("victim", text);
+      assert.equal((await talkTo(s06).ask("hello", say("hi"))).error, undefined);
+      assert.equal(existsSync("victim") && readFileSync("victim", "utf8"), text || false, "what a link points to");
+      rmSync("victim", { force: true });
+    }
+    rmSync(`${TRANSCRIPT_DIR}/.gitignore`);
+    writeFileSync(`${TRANSCRIPT_DIR}/.gitignore`, "my own");
+    assert.equal((await talkTo(s06).ask("hello", say("hi"))).error, undefined);
+    assert.equal(readFileSync(`${TRANSCRIPT_DIR}/.gitignore`, "utf8"), "my own");
   });
 });
 
@@ -205,21 +318,32 @@ describe("large output", () => {
     const [preview = ""] = contents(sent[1]?.messages);
     assert.match(
       preview,
-      /^Output too large\. Saved to: \S+\/outputs\/call_1\.txt\nHEADx+\n\[.* cut here.*\]\nx+TAIL$/,
+      /^Output too large\. Saved to: \S+\/outputs\/\d+_call_1\.txt\nHEADx+\n\[.* cut here.*\]\nx+TAIL$/,
     );
     assert.ok(preview.length < 2_200, `${preview.length}`);
-    assert.equal(readFileSync(".transcripts/outputs/call_1.txt", "utf8"), readFileSync("a.txt", "utf8"));
+    const [, place = ""] = /Saved to: (.*)/.exec(preview) ?? [];
+    assert.equal(readFileSync(place, "utf8"), readFileSync("a.txt", "utf8"));
     assert.deepEqual(contents(messages), [preview]);
   });
 
+  test("of two sessions in which a call has the same id does not share a file", async () => {
+    for (const content of ["one ", "two "]) {
+      writeFileSync("a.txt", content.repeat(13_000));
+      await talkTo(s06).ask("go", call(use("read_file", { path: "a.txt" }, "call_1")), say("done"));
+    }
+    const names = readdirSync(join(TRANSCRIPT_DIR, "outputs"));
+    const texts = names.map((name) => readFileSync(join(TRANSCRIPT_DIR, "outputs", name), "utf8").slice(0, 4));
+    assert.deepEqual(texts.sort(), ["one ", "two "]);
+  });
+
   test("of one round counts together: the longest go to disk until the rest fits", async () => {
-    const sizes = [15_000, 40_000, 25_000];
+    const sizes = [35_000, 48_000, 42_000];
     for (const [i, size] of sizes.entries()) fileOf(`${i}.txt`, size);
     const reads = (...names: string[]) => call(...names.map((path) => use("read_file", { path })));
-    const { messages, ask } = talkTo(s06); // 20,000 tokens of 3 characters
+    const { messages, ask } = talkTo(s06); // 40,000 tokens of 3 characters
     await ask("go", reads("0.txt", "1.txt"), reads("0.txt", "1.txt", "2.txt"), say("done"));
     const kept = contents(messages).map((text) => (text.startsWith("Output too large") ? "disk" : text.length));
-    assert.deepEqual(kept, [15_000, 40_000, 15_000, "disk", 25_000]);
+    assert.deepEqual(kept, [35_000, 48_000, 35_000, "disk", 42_000]);
   });
 });
 
@@ -239,25 +363,39 @@ describe("layer 1", () => {
     const short = "y".repeat(100);
     const tools = ["bash", "load_skill", "read_file", "bash", "bash", "bash", "bash"];
     const messages = [...round("bash", short), ...tools.flatMap((name, i) => round(name, long(i)))];
-    assert.deepEqual(s06.microCompact(messages, 0, 2), { cleared: 2, saved: 377 });
-    const kept = [short, "[Previous: used bash]", long(1), "[Previous: used read_file]", ...[3, 4, 5, 6].map(long)];
-    assert.deepEqual(contents(messages), kept);
-  });
-
-  test("keeps the line that says where a result was saved, and clears nothing twice", () => {
-    const place = `Output too large. Saved to: .transcripts/outputs/${"x".repeat(60)}.txt`;
-    const messages = [place, "2", "3", "4", "5"].flatMap((text) => round("bash", `${text}\n${long(1)}`));
-    assert.equal(s06.microCompact(messages).cleared, 1);
-    assert.equal(contents(messages)[0], `[Previous: used bash]\n${place}`);
-    assert.equal(s06.microCompact(messages).cleared, 0);
-  });
-
-  test("changes nothing if that saves too little", () => {
-    const messages = [1, 2, 3, 4, 5].flatMap((digit) => round("bash", long(digit)));
     const before = structuredClone(messages);
-    assert.deepEqual(s06.microCompact(messages, 96), { cleared: 0, saved: 0 }); // 379 characters less, 4 a token
-    assert.deepEqual(messages, before);
-    assert.equal(s06.microCompact(messages, 95).cleared, 1);
+    const kept = [short, "[Previous: used bash]", long(1), "[Previous: used read_file]", ...[3, 4, 5, 6].map(long)];
+    assert.deepEqual(contents(s06.microCompact(messages)), kept);
+    assert.deepEqual(messages, before, "it returns a copy");
+  });
+
+  test("keeps the line that says where the agent saved a result, and no imitation; it clears nothing twice", () => {
+    const messages = [0, 1, 2, 3, 4, 5].flatMap((digit) => round("bash", long(digit)));
+    const [real, fake] = messages.flatMap(blocksOf).filter((block) => block.type === "tool_result");
+    const place = `Output too large. Saved to: .transcripts/outputs/${"1".repeat(60)}`;
+    if (real) real.content = `${place}_${real.tool_use_id}.txt\n${long(0)}`;
+    if (fake) fake.content = `${place}_call_123.txt ${long(1)}`;
+    const once = s06.microCompact(messages);
+    assert.deepEqual(contents(once).slice(0, 2), [
+      `[Previous: used bash]\n${place}_${real?.tool_use_id}.txt`,
+      "[Previous: used bash]",
+    ]);
+    assert.deepEqual(s06.microCompact(once), once);
+  });
+
+  test("changes nothing if that saves less than 40 % of the limit", async () => {
+    for (const [size, cleared] of [
+      [2_300, 0],
+      [2_700, 3],
+    ] as const) {
+      fileOf("a.txt", size); // three of them are 2,400 tokens of 3 characters, or not
+      const talk = talkTo(small);
+      talk.state.failures = 3; // layer 2 stays off
+      const { sent } = await talk.ask("words ".repeat(1_000), ...Array(7).fill(read("a.txt")), say("done"));
+      const { messages = [] } = sent.at(-1) ?? {};
+      const count = contents(messages).filter((text) => text === "[Previous: used read_file]").length;
+      assert.deepEqual([count, thinkingIn(messages).length > 0], [cleared, cleared === 0]);
+    }
   });
 
   test("acts in a turn that is past its limit, strips thinking and keeps the notes in it as text", async () => {
@@ -276,22 +414,22 @@ describe("layer 1", () => {
 });
 
 describe("layer 2", () => {
-  test("acts past 50,000 tokens when a request arrives, within a turn only when the window is full", async () => {
-    fileOf("a.txt", 45_000);
-    const lesson = await load({ CONTEXT_WINDOW: "100000" }); // 67,000 within a turn
+  test("acts past the limit, when a request arrives and within a turn", async () => {
+    fileOf("a.txt", 6_000); // 2,000 tokens
     const reads = (times: number): Reply[] => Array(times).fill(read("a.txt"));
-    const first = talkTo(lesson);
-    assert.equal(kinds((await first.ask("go", ...reads(4), say("done"))).sent), "call call call call call");
-    assert.equal(kinds((await first.ask("go on", say("Sum."), say("done"))).sent), "summary call");
-    const { sent } = await talkTo(lesson).ask("go", ...reads(5), say("Sum."), say("done"));
-    assert.equal(kinds(sent), "call call call call call summary call");
+    const first = talkTo(small);
+    assert.equal(kinds((await first.ask("go", ...reads(2), say("words ".repeat(200)))).sent), "call call call");
+    assert.equal(kinds((await first.ask("words ".repeat(200), say("Sum."), say("done"))).sent), "summary call");
+    const { sent } = await talkTo(small).ask("go", ...reads(3), say("Sum."), say("done"));
+    assert.equal(kinds(sent), "call call call summary call");
   });
 
   test("asks with the same prompt and one message more, so that the prompt cache is read", async () => {
     const talk = await longTalk();
     const prompt = structuredClone(talk.messages);
-    const { sent } = await talk.ask("second", say("A summary."), say("done"));
+    const { sent, printed } = await talk.ask("second", say("A summary."), say("done"));
     assert.equal(kinds(sent), "summary call");
+    assert.doesNotMatch(printed, /A summary/, "it is no reply to the user");
     const [summary] = sent;
     assert.deepEqual([summary?.system, summary?.tools], [small.SYSTEM, small.TOOLS]);
     assert.deepEqual(summary?.messages.slice(0, -1), [...prompt, user("second")]);
@@ -307,7 +445,7 @@ describe("layer 2", () => {
     const { sent, printed } = await talk.ask("do it", first, read("none.txt"), say("A summary."), say("done"));
     assert.equal(kinds(sent), "call call summary call");
     const [compressed, request, ...tail] = sent.at(-1)?.messages ?? [];
-    const file = talk.transcript.file.slice(folder.length + 1);
+    const file = talk.state.file.slice(folder.length + 1);
     const head = `[Conversation compressed. Transcript: ${file}]\n\nA summary.`;
     const restored = `<file path="kept.txt" offset="1">\n${readFileSync("kept.txt", "utf8")}\n</file>`;
     assert.deepEqual(textsOf(compressed), [head, "[>] #1: compact\n(0/1 completed)", restored]);
@@ -315,11 +453,11 @@ describe("layer 2", () => {
     assert.equal(tail.map(({ role }) => role).join(), "assistant,user");
     assert.match(contents(tail)[0] ?? "", /none\.txt/);
     assert.match(printed, /\[auto_compact triggered\]\n\[transcript saved: \.transcripts.*\]\ncontext: ~[\d,]+ tokens/);
-    const [{ trigger, messages }] = compactions(talk.transcript.file);
+    const [{ trigger, messages }] = compactions(talk.state.file);
     assert.deepEqual([trigger, messages], ["auto", sent.at(-1)?.messages]);
   });
 
-  test("restores the three files touched last as they are on disk now: the lines read, if they are not too long", async () => {
+  test("restores the five files touched last as they are now: the lines read, if they are not too long", async () => {
     const lines = (first: string) => `${first}\n2\n3\n4`;
     for (let i = 1; i <= 9; i++) writeFileSync(`${i}`, lines("old"));
     fileOf("long", 3_000);
@@ -335,7 +473,33 @@ describe("layer 2", () => {
       '<file path="7" offset="2">\n2\n3\n[1 more lines: go on with offset 4]\n</file>',
       `<file path="8" offset="1">\n${lines("edited")}\n</file>`,
       `<file path="1" offset="1">\n${lines("new")}\n</file>`,
+      `<file path="6" offset="1">\n${lines("old")}\n</file>`,
+      `<file path="5" offset="1">\n${lines("old")}\n</file>`,
     ]);
+  });
+
+  test("restores them after a second one too, and after --resume", async () => {
+    for (const name of ["a", "b", "c"]) writeFileSync(name, `text of ${name}`);
+    const restored = (messages: Messages) =>
+      textsOf(messages[0]).flatMap((text) => /^<file path="(.*)" offset="1">\ntext of \1\n/.exec(text)?.[1] ?? []);
+    const talk = talkTo(small);
+    await talk.ask("go", call(...["a", "b"].map((path) => use("read_file", { path }))), say("done"));
+    await talk.compact(say("A summary."));
+    await talk.ask("hello", say("words ".repeat(100)));
+    await talk.compact(say("A second summary."));
+    assert.deepEqual(restored(talk.messages), ["b", "a"]);
+    const options = optionsFor(small);
+    const resumed = talkTo(small, (await watch(() => small.resume(talk.state.file, options))).value, options);
+    await resumed.ask("read", call(use("read_file", { path: "c" }), use("read_file", { path: "a" })), say("words"));
+    await resumed.compact(say("A third summary."));
+    assert.deepEqual(restored(resumed.messages), ["a", "c", "b"]);
+    await resumed.ask(
+      "read",
+      call(...Array.from("12345678901234567890", (_, i) => use("read_file", { path: `${i}` }))),
+      say("words"),
+    );
+    await resumed.compact(say("A fourth summary."));
+    assert.equal(linesOf(resumed.state.file).at(-1).files.length, 20, "a line does not grow with the session");
   });
 
   test("whose summary is refused, cut, empty, a call, too long or an error leaves the history as it was", async () => {
@@ -357,6 +521,7 @@ describe("layer 2", () => {
       const { error, printed, sent } = await talk.ask("second", ...replies);
       assert.deepEqual([error, kinds(sent)], [undefined, "summary call"], JSON.stringify(failure));
       assert.match(printed, /\[compaction failed: /);
+      assert.doesNotMatch(printed, /your request was taken out/);
       assert.deepEqual(talk.messages.slice(0, 3), [...before, user("second")]);
     }
     assert.equal(existsSync("ran"), false);
@@ -367,14 +532,50 @@ describe("layer 2", () => {
     const bad = say(" ");
     for (let i = 0; i < 3; i++) assert.equal(kinds((await talk.ask("go on", bad, say("ok"))).sent), "summary call");
     assert.equal(kinds((await talk.ask("go on", say("ok"))).sent), "call");
-    assert.equal((await talk.compact(say("A summary."))).value, true);
-    await talk.ask("more", say("words ".repeat(3_500)));
+    await talk.compact(say("A summary."));
+    assert.match(talk.compressed(), /A summary\.$/);
+    await talk.ask("words ".repeat(3_500), say("ok"));
     assert.equal(kinds((await talk.ask("go on", say("Sum."), say("ok"))).sent), "summary call");
   });
 
   test("is not tried when it would free too little", async () => {
     const { sent } = await talkTo(small).ask("words ".repeat(4_000), read("none.txt"), read("none.txt"), say("ok"));
     assert.equal(kinds(sent), "call call call");
+  });
+
+  test("waits in a small window until enough is new since the last one, as the restored files come back", async () => {
+    const lesson = await load({ CONTEXT_WINDOW: "8000" });
+    for (let i = 0; i < 6; i++) fileOf(`${i}.txt`, 700);
+    const talk = talkTo(lesson);
+    let i = 0;
+    const { error } = await talk.ask("go", (request) => {
+      if (asksForSummary(request)) return say("A summary. ".repeat(60));
+      return i++ < 25 ? read(`${i % 6}.txt`) : say("done");
+    });
+    assert.equal(error, undefined);
+    const [, ...saved] = compactions(talk.state.file).map(({ before, after }) => before - after);
+    assert.ok(saved.length > 1 && Math.min(...saved) >= 0.38 * lesson.THRESHOLD, `${saved}`);
+  });
+
+  test("does not ask for a summary of what is one already", async () => {
+    const talk = await longTalk();
+    await talk.compact(say("A summary."));
+    const before = structuredClone(talk.messages);
+    const { sent, printed } = await talk.compact();
+    assert.deepEqual([sent, printed, talk.messages], [[], "[nothing to compact yet]\n", before]);
+  });
+
+  test("that the user interrupts leaves the history as it was, and counts as no failure", async () => {
+    const talk = await longTalk();
+    const before = structuredClone(talk.messages);
+    const end = new AbortController();
+    talk.options.signal = end.signal;
+    const { error } = await talk.ask("second", () => {
+      end.abort(new Error("interrupted"));
+      return say("A summary.");
+    });
+    assert.match(error ?? "", /interrupted/);
+    assert.deepEqual([talk.messages, talk.state.failures], [[...before, user("second")], 0]);
   });
 });
 
@@ -388,8 +589,19 @@ describe("layer 3", () => {
     assert.match(textsOf(sent[1]?.messages.at(-1)).at(-1) ?? "", /\nAbove all, keep: the names$/);
     assert.match(printed, /\[manual compact\]/);
     assert.deepEqual(talk.messages[1], user("second"));
-    assert.equal(compactions(talk.transcript.file)[0].trigger, "tool");
+    assert.equal(compactions(talk.state.file)[0].trigger, "tool");
     assert.equal(kinds((await talk.ask("third", say("ok"))).sent), "call"); // once
+  });
+
+  test("is forgotten if the user interrupts the round in which the model asks for it", async () => {
+    const talk = talkTo(s06);
+    await talk.ask("first", say("words ".repeat(200)));
+    const end = new AbortController();
+    const approve = async () => end.abort(new Error("interrupted"));
+    const interrupted = talkTo(s06, talk.messages, { ...talk.options, approve, signal: end.signal });
+    const reply = call(use("compact", {}), use("bash", { command: "true" }));
+    assert.match((await interrupted.ask("second", reply)).error ?? "", /interrupted/);
+    assert.equal(kinds((await talk.ask("third", say("ok"))).sent), "call");
   });
 
   test("measures before it strips the thinking", async () => {
@@ -397,7 +609,7 @@ describe("layer 3", () => {
     await talk.ask("go", call({ type: "thinking", thinking: "hm ".repeat(3_000) }, { type: "text", text: "done" }));
     const before = s06.estimateTokens(talk.messages, talk.options);
     await talk.compact(say("A summary."));
-    const [entry] = compactions(talk.transcript.file);
+    const [entry] = compactions(talk.state.file);
     assert.equal(entry.before, before);
     assert.ok(entry.after < entry.before / 2, `${entry.after}`);
   });
@@ -424,12 +636,24 @@ describe("a prompt that is too long after all", () => {
     assert.match(textsOf(messages[1])[0] ?? "", /^second/);
   });
 
-  test("is only cleared by layer 1 if that is enough", async () => {
+  test("is only cleared by layer 1 if that takes much away", async () => {
+    fileOf("a.txt", 8_000);
+    server.contextLimit = 20_000;
+    const { error, sent, printed } = await talkTo(s06).ask("go", ...Array(8).fill(read("a.txt")), say("done"));
+    assert.deepEqual([error, kinds(sent)], [undefined, "call ".repeat(10).trim()], printed);
+    assert.equal(contents(sent.at(-1)?.messages)[0], "[Previous: used read_file]");
+  });
+
+  test("is cleared by layer 1 before the summary is asked for; no file is restored", async () => {
     fileOf("a.txt", 12_000);
     server.contextLimit = 20_000;
-    const { error, sent } = await talkTo(s06).ask("go", ...Array(5).fill(read("a.txt")), say("done"));
-    assert.deepEqual([error, kinds(sent)], [undefined, "call ".repeat(7).trim()]);
-    assert.equal(contents(sent.at(-1)?.messages)[0], "[Previous: used read_file]");
+    const { ask, compressed, messages } = talkTo(s06);
+    const reads = Array(5).fill(read("a.txt"));
+    const { error, sent } = await ask("go", ...reads, say("A summary."), say("done"));
+    assert.deepEqual([error, kinds(sent)], [undefined, `${"call ".repeat(6)}summary call`]);
+    assert.equal(contents(sent.at(-2)?.messages)[0], "[Previous: used read_file]");
+    assert.match(compressed(), /\n\nA summary\.$/);
+    assert.equal(textsOf(messages[0]).length, 1);
   });
 
   test("and a reply that the window cuts are one case", async () => {
@@ -465,13 +689,108 @@ describe("a prompt that is too long after all", () => {
       const options = optionsFor(s06);
       assert.equal((await talk.ask("read it", read("a.txt"), say("done"))).error, undefined);
       assert.equal((await talk.ask("go on", say("ok"))).error, undefined);
-      const resumed = talkTo(s06, (await watch(() => s06.resume(talk.transcript.file, options))).value, options);
+      const resumed = talkTo(s06, (await watch(() => s06.resume(talk.state.file, options))).value, options);
       assert.equal((await resumed.ask("go on", say("ok"))).error, undefined);
       if (size === "58000") assert.doesNotMatch(resumed.compressed(), LOST);
-      assert.equal((await talk.compact(say("A summary."))).value, true);
+      await talk.compact(say("A summary."));
+      assert.match(talk.compressed(), /\n\nA summary\.$/);
       assert.equal((await talk.ask("go on", say("ok"))).error, undefined);
     });
   }
+
+  test("through the results of a turn that was interrupted does not end the conversation", async () => {
+    fileOf("a.txt", 40_000);
+    const end = new AbortController();
+    const approve = async () => end.abort(new Error("interrupted"));
+    const talk = talkTo(s06);
+    const { messages, options } = talk;
+    const reply = call(use("read_file", { path: "a.txt" }), use("bash", { command: "true" }));
+    await talkTo(s06, messages, { ...options, approve, signal: end.signal }).ask("read it", reply);
+    server.contextLimit = 12_000;
+    assert.equal((await talk.ask("go on", say("ok"))).error, undefined);
+    assert.match(contents(messages)[0] ?? "", /^Output too large/);
+  });
+
+  test("whatever is left out is not sent twice; the history is what it was before the turn", async () => {
+    const talk = talkTo(s06);
+    await talk.ask("first", { ...say("ok"), thinks: false });
+    const before = structuredClone(talk.messages);
+    server.contextLimit = 5_000;
+    const { error, sent } = await talk.ask("words ".repeat(4_000), say("Sum."));
+    assert.match(error ?? "", /prompt is too long/);
+    assert.equal(kinds(sent), "call summary summary");
+    assert.deepEqual(talk.messages, before);
+    assert.equal(compactions(talk.state.file).at(-1).trigger, "refused");
+    const alone = await talkTo(s06).ask("words ".repeat(4_000));
+    assert.equal(kinds(alone.sent), "call");
+    assert.equal((await talk.ask("go on", say("ok"))).error, undefined);
+  });
+
+  test("through what the user has interrupted does not end the conversation", async () => {
+    const talk = talkTo(s06);
+    await talk.ask("first", say("ok"));
+    const { signal } = new AbortController();
+    talk.options.signal = AbortSignal.abort(new Error("interrupted"));
+    assert.match((await talk.ask("words ".repeat(20_000))).error ?? "", /interrupted/);
+    talk.options.signal = signal;
+    server.contextLimit = 20_000;
+    const model: Model = (request) => say(asksForSummary(request) ? "Sum." : "ok");
+    assert.match((await talk.ask("go on", model)).error ?? "", /prompt is too long/);
+    assert.equal((await talk.ask("go on", model)).error, undefined);
+  });
+
+  test("leaves the history as it was if the server is overloaded when the summary is asked for", async () => {
+    const talk = talkTo(s06);
+    await talk.ask("words ".repeat(3_500), { ...say("ok"), thinks: false });
+    const before = structuredClone(talk.messages);
+    server.contextLimit = 5_000;
+    server.fail(PASS, ...Array<Failure>(3).fill({ kind: "status", status: 529, retryAfter: 0.001 }));
+    const { error, printed } = await talk.ask("second");
+    const errors = server.journal.splice(from).flatMap(({ error }) => error ?? []);
+    assert.match(errors.join(), /^prompt is too long[^,]*(,Overloaded){3}$/);
+    assert.match(error ?? "", /prompt is too long/);
+    assert.match(printed, /\[compaction failed: .*Overloaded/);
+    assert.deepEqual(talk.messages, before);
+    server.contextLimit = 200_000;
+    assert.equal((await talk.ask("second", say("ok"))).error, undefined);
+  });
+
+  test("does not end the conversation though no summary is usable: after three it goes on without one", async () => {
+    const talk = talkTo(s06);
+    const bad = call(use("bash", { command: "true" }));
+    const ask = () => talk.ask("go on", answering(say("words ".repeat(700)), say("done"), bad));
+    server.contextLimit = 5_000;
+    const errors = [];
+    for (let i = 0; i < 5; i++) errors.push((await ask()).error);
+    assert.match(errors.join(), /^,,(Error: the context window is full,){1,2},*$/);
+    assert.match(talk.compressed(), LOST);
+  });
+
+  /** A lesson whose server answers each request with this, and what a conversation in it sends and prints. */
+  async function answered(t: TestContext, status: number, type: string, body: string) {
+    const http = createServer((_, response) =>
+      response.writeHead(status, { "content-type": type, "x-should-retry": "false" }).end(body),
+    ).listen(0, "127.0.0.1");
+    t.after(() => http.close());
+    await new Promise((resolve) => http.on("listening", resolve));
+    const { port } = http.address() as AddressInfo;
+    const lesson = await load({ ANTHROPIC_BASE_URL: `http://127.0.0.1:${port}` });
+    const messages: Messages = [user("first"), { role: "assistant", content: "words ".repeat(100) }];
+    const { printed, error } = await talkTo(lesson, messages).ask("second");
+    return { printed, error, messages };
+  }
+
+  test("is known by a 413 without JSON, and not by the words of another error", async (t) => {
+    const proxy = await answered(t, 413, "text/html", "<h1>Request Entity Too Large</h1>");
+    assert.match(proxy.error ?? "", /413/);
+    assert.match(proxy.printed, /\[auto_compact triggered\]/);
+    assert.equal(proxy.messages.length, 2);
+    const error = { type: "timeout_error", message: "the request took too long" };
+    const slow = await answered(t, 504, "application/json", JSON.stringify({ type: "error", error }));
+    assert.match(slow.error ?? "", /took too long/);
+    assert.doesNotMatch(slow.printed, /compact/);
+    assert.deepEqual(slow.messages.at(-1), user("second"));
+  });
 
   test("does not come up where max_tokens counts, if CONTEXT_WINDOW is set", async () => {
     fileOf("a.txt", 9_000);
@@ -487,13 +806,16 @@ describe("a prompt that is too long after all", () => {
     const talk = talkTo(s06);
     await talk.ask("first", say("words ".repeat(500)));
     const last = talk.messages.map((message) => textsOf(message).at(-1));
+    const isAsBefore = () =>
+      assert.deepEqual(
+        talk.messages.map((message) => textsOf(message).at(-1)),
+        last,
+      );
     Object.assign(server, { contextLimit: 32_000, countsMaxTokens: true });
     assert.match((await talk.ask("second")).error ?? "", /exceed context limit/);
+    isAsBefore();
     await talk.compact();
-    assert.deepEqual(
-      talk.messages.map((message) => textsOf(message).at(-1)),
-      last,
-    );
+    isAsBefore();
   });
 
   const refused: Reply = { ...say("A summary."), stop_reason: "refusal" };
@@ -513,58 +835,85 @@ describe("a prompt that is too long after all", () => {
 });
 
 describe("in a pause", () => {
-  /** Lets so many seconds pass after a reply, on a clock that only the test moves. `compacted` is when it is over. */
-  async function pause({ lesson, messages, options }: ReturnType<typeof talkTo>, seconds: number, isBack = false) {
-    server.model = scripted(say("A summary."));
-    const from = server.journal.length;
-    let [end, redraw] = [async () => {}, () => {}];
-    const compacted = new Promise<void>((resolve) => {
-      redraw = resolve;
-    });
-    const { printed } = await harness.capture(async () => {
-      mock.timers.enable({ apis: ["setTimeout"] });
-      end = lesson.compactInPause(messages, options, redraw);
-      if (isBack) end();
-      mock.timers.tick(seconds * 1_000);
-      mock.timers.reset(); // real time again, for all that is under way
-    });
-    return { end, printed, compacted, sent: () => server.journal.slice(from) };
+  /** Begins one, on a clock that only the test moves, of so many seconds. `jump` more pass while the machine sleeps. */
+  async function pause({ lesson, messages, options }: ReturnType<typeof talkTo>, seconds: number, jump = 0) {
+    const end = new AbortController();
+    const [from, start] = [server.journal.length, Date.now()];
+    const sent = () => server.journal.slice(from);
+    mock.timers.enable({ apis: ["setTimeout", "Date"], now: start });
+    syncBuiltinESMExports(); // so that `import { setTimeout }` gets it, too
+    const over = watch(() => lesson.compactInPause(messages, { ...options, signal: end.signal }), [say("A summary.")]);
+    if (jump > 0) mock.timers.setTime(start + jump * 1_000);
+    mock.timers.tick(seconds * 1_000);
+    if (seconds < 240 || jump > 0) await new Promise(setImmediate); // for what it should not do
+    if (seconds < 240) end.abort();
+    mock.timers.reset(); // real time again, for all that is under way
+    syncBuiltinESMExports();
+    return { end: () => end.abort(), over, sent };
   }
 
-  test("of four minutes a conversation is compacted once, while its cache is warm", async () => {
+  test("of four minutes a conversation is compacted, while its cache is warm", async () => {
     const talk = await longTalk();
-    const { printed } = await harness.capture(async () => {
-      assert.equal((await pause(talk, 239)).sent().length, 0);
-      const { compacted, sent } = await pause(talk, 2_000);
-      await compacted;
-      assert.equal(kinds(sent().map(({ request }) => request)), "summary");
-      assert.ok(sent()[0]?.usage?.cache_read_input_tokens);
-    });
-    assert.match(printed, /\[transcript saved: /);
+    const short = await (await pause(talk, 239)).over;
+    assert.deepEqual([short.printed, short.sent], ["", []]);
+    const { over, sent } = await pause(talk, 241);
+    const { printed } = await over;
+    assert.equal(kinds(sent().map(({ request }) => request)), "summary");
+    assert.ok(sent()[0]?.usage?.cache_read_input_tokens);
+    assert.match(printed, /^\n\[a pause: compacting while the prompt cache is warm\]\n.*\[transcript saved: /s);
+    assert.equal(compactions(talk.state.file).at(-1).trigger, "pause");
     assert.match(talk.compressed(), /\n\nA summary\.$/);
     assert.equal((await talk.ask("go on", say("ok"))).error, undefined);
   });
 
-  test("nothing happens below 25,000 tokens, nor when the user is back", async () => {
-    const [short, long] = [talkTo(s06), await longTalk()];
-    await short.ask("first", say("words ".repeat(11_000)));
-    for (const talk of [short, long]) {
-      const { printed, sent } = await pause(talk, 400, talk === long);
-      assert.deepEqual([printed, sent()], ["", []]);
+  test("nothing happens below 25,000 tokens, after a sleep of the machine, or after three failures", async () => {
+    const [short, slept, failing] = [talkTo(s06), await longTalk(), await longTalk()];
+    await short.ask("words ".repeat(11_000), say("ok"));
+    failing.state.failures = 3;
+    for (const talk of [short, slept, failing]) {
+      const { over } = await pause(talk, 241, talk === slept ? 3_600 : 0);
+      const { printed, sent, error } = await over;
+      assert.deepEqual([printed, sent, error], ["", [], undefined]);
     }
-    assert.deepEqual([s06.PAUSE_THRESHOLD, small.PAUSE_THRESHOLD], [25_000, 6_000]);
   });
 
   test("a request ends the compaction that is under way, and the history is as it was", async () => {
     const talk = await longTalk();
     const before = structuredClone(talk.messages);
     server.fail({ kind: "slow", delay: 1_000_000 });
-    const { sent, end } = await pause(talk, 240);
+    const { sent, end, over } = await pause(talk, 241);
     await harness.until(() => sent().length === 1);
-    await harness.capture(end);
-    assert.deepEqual([talk.messages, talk.transcript.failures], [before, 0]);
+    end();
+    assert.ok((await over).error);
+    assert.deepEqual([talk.messages, talk.state.failures], [before, 0]);
   });
 });
+
+for (const [what, failure] of [
+  ["rejects", { kind: "status", status: 400 }],
+  ["refuses", { kind: "refusal" }],
+] as const) {
+  test(`what the API ${what} goes with all that the model has not answered, so the next request succeeds`, async () => {
+    const talk = talkTo(s06);
+    await talk.ask("first", say("words ".repeat(50)));
+    await talk.compact(say("A summary."));
+    const before = structuredClone(talk.messages);
+    const fail = async (request: string) => {
+      if (what === "rejects") expectRejection(/Bad request/);
+      server.fail(failure);
+      assert.ok((await talk.ask(request, say("no"))).error);
+    };
+    await fail("second");
+    assert.deepEqual(talk.messages, before, "the summary stays");
+    const end = new AbortController();
+    const approve = async () => end.abort(new Error("interrupted"));
+    const interrupted = talkTo(s06, talk.messages, { ...talk.options, approve, signal: end.signal });
+    await interrupted.ask("third", call(use("bash", { command: "true" })));
+    await fail("fourth");
+    assert.deepEqual(talk.messages, [...before, user("third")]);
+    assert.equal((await talk.ask("fifth", say("ok"))).error, undefined);
+  });
+}
 
 test("a subagent compacts by the same rules", async () => {
   fileOf("a.txt", 3_000);
@@ -580,6 +929,23 @@ test("a subagent compacts by the same rules", async () => {
   assert.deepEqual(request, user("find it"));
 });
 
+test("a subagent that runs out of rounds answers with its last text, not with thinking that became text", async () => {
+  const first = call({ type: "text", text: "so far" }, use("bash", { command: LONG }));
+  const later = call({ type: "thinking", thinking: "a note" }, use("bash", { command: "true" }));
+  const talk = talkTo(small);
+  let calls = 0;
+  const { sent } = await talk.ask("go", (request) => {
+    if (asksForSummary(request)) return say("A summary.");
+    if (!String(request.system).startsWith("You are a subagent")) {
+      return contents(request.messages).length > 0 ? say("done") : call(use("task", { prompt: "find it" }));
+    }
+    return calls++ === 0 ? first : later;
+  });
+  assert.match(kinds(sent), /summary/);
+  const answer = "so far\n(the subagent was not done: out of rounds: 30 were allowed)";
+  assert.deepEqual([calls, contents(talk.messages)], [30, [answer]]);
+});
+
 test("/context shows what fills the context, kind by kind, and the limits", async () => {
   fileOf("a.txt", 3_000);
   const talk = talkTo(s06);
@@ -588,12 +954,12 @@ test("/context shows what fills the context, kind by kind, and the limits", asyn
   await talk.ask("read it", read("a.txt"), say("done"));
   const drawn = s06.drawContext(talk.messages, talk.options);
   const rows = [...drawn.matchAll(/^(\S.*?) +█+ ([\d,]+)$/gm)];
-  const shown = "system and tools, summary, requests, replies, results of read_file";
+  const shown = "system and tools, summary, files, reminders, requests, replies, results of read_file";
   assert.equal(rows.map(([, kind]) => kind).join(", "), shown);
   const total = s06.estimateTokens(talk.messages, talk.options);
   const sum = rows.reduce((sum, [, , tokens = ""]) => sum + Number(tokens.replace(",", "")), 0);
   assert.ok(Math.abs(sum - total) < total / 20, `${sum} of ${total}`);
-  assert.match(drawn, /\ncontext: ~[\d,]+ tokens; compacted above 50,000 when a request .*, else above 167,000$/);
+  assert.match(drawn, /\ncontext: ~[\d,]+ tokens; limit 167,000, in a pause 25,000$/);
 });
 
 describe("--resume", () => {
@@ -607,15 +973,15 @@ describe("--resume", () => {
 
   test("goes on in a new transcript; the old one stays as it was, so two may resume it at once", async () => {
     const talk = await longTalk();
-    const { file } = talk.transcript;
+    const { file } = talk.state;
     const old = readFileSync(file);
     const both = [await resume(file), await resume(file)];
     for (const { ask } of both) assert.equal((await ask("go on", say("ok"))).error, undefined);
     assert.deepEqual(readFileSync(file), old);
-    assert.equal(new Set([file, ...both.map(({ transcript }) => transcript.file)]).size, 3);
-    for (const { transcript } of both) {
-      assert.equal(linesOf(transcript.file).length, 3);
-      assert.equal((await resume(transcript.file)).messages.length, 4);
+    assert.equal(new Set([file, ...both.map(({ state }) => state.file)]).size, 3);
+    for (const { state } of both) {
+      assert.equal(linesOf(state.file).length, 3);
+      assert.equal((await resume(state.file)).messages.length, 4);
     }
   });
 
@@ -625,9 +991,9 @@ describe("--resume", () => {
     server.reportedUsage = { input_tokens: 5_000 };
     await talk.ask("make it", call(use("todo", { items })), say("made"));
     s06.TODO.items = [];
-    const { transcript, printed, messages, options } = await resume(talk.transcript.file);
-    assert.ok(transcript.charsPerToken < 1);
-    assert.equal(transcript.charsPerToken, talk.transcript.charsPerToken);
+    const { state, printed, messages, options } = await resume(talk.state.file);
+    assert.ok(state.charsPerToken < 1);
+    assert.equal(state.charsPerToken, talk.state.charsPerToken);
     assert.deepEqual(s06.TODO.items, items);
     const size = s06.estimateTokens(messages, options).toLocaleString("en-US");
     assert.match(printed, /^\[resumed \.transcripts\/transcript_\d+_\d+\.jsonl: /);
@@ -637,11 +1003,11 @@ describe("--resume", () => {
   test("begins at the last compaction, also if that holds the last request", async () => {
     const talk = await longTalk();
     await talk.compact(say("A summary."));
-    const { messages, printed } = await resume(talk.transcript.file);
+    const { messages, printed } = await resume(talk.state.file);
     assert.deepEqual(messages, talk.messages);
     assert.doesNotMatch(printed, /undefined/);
     await talk.ask("second", say("ok"));
-    const second = await resume(talk.transcript.file);
+    const second = await resume(talk.state.file);
     assert.equal(second.messages.length, 3);
     assert.match(second.printed, /The last request was: second\]/);
   });
@@ -650,7 +1016,7 @@ describe("--resume", () => {
     const talk = talkTo(s06);
     const calls = ["a", "b"].map((id) => use("bash", { command: "true" }, id));
     await talk.ask("go", call(...calls), say("done"));
-    const lines = readFileSync(talk.transcript.file, "utf8").split("\n");
+    const lines = readFileSync(talk.state.file, "utf8").split("\n");
     writeFileSync("old.jsonl", `${lines.slice(0, 2).join("\n")}\n${lines[2]?.slice(0, 30)}`);
     const { messages, ask } = await resume("old.jsonl");
     const answers = ["a", "b"].map((id) => ({ id, text: "(interrupted; it may have run)", failed: true }));
@@ -662,41 +1028,154 @@ describe("--resume", () => {
   test("of a file without messages, or of none, is an error that names it", async () => {
     writeFileSync("empty.jsonl", "");
     assert.match((await resume("empty.jsonl")).error, /--resume: empty\.jsonl contains no messages; name another file/);
-    assert.match((await resume("none.jsonl")).error, /none\.jsonl/);
+  });
+
+  test("of a file with a broken line names it, and the line", async () => {
+    const talk = talkTo(s06);
+    await talk.ask("first", say("ok"));
+    const lines = readFileSync(talk.state.file, "utf8").split("\n");
+    writeFileSync("old.jsonl", [lines[0], lines[1]?.slice(9), ""].join("\n"));
+    assert.match((await resume("old.jsonl")).error, /--resume: line 2 of old\.jsonl is broken; delete that line, or /);
+  });
+
+  test("brings back a history that was rolled back or cleared, as it was", async () => {
+    const talk = talkTo(s06);
+    await talk.ask("first", say("ok"));
+    server.fail({ kind: "refusal" });
+    assert.match((await talk.ask("second", say("no"))).error ?? "", /refused/);
+    const { messages, printed } = await resume(talk.state.file);
+    assert.deepEqual(messages, talk.messages);
+    assert.match(printed, /The last request was: first\]/);
   });
 });
 
 describe("the program", { concurrency: true }, () => {
   const lesson = "s06_context_compact";
-  const lines = [user("make it"), { role: "assistant", content: "made" }].map((line) => {
-    return `${JSON.stringify({ ...line, charsPerToken: 3, todos: [] })}\n`;
-  });
-  const files = { "old.jsonl": lines.join("") };
+  const transcript = (request: string) =>
+    [user(request), { role: "assistant", content: "made" }]
+      .map((line) => `${JSON.stringify({ ...line, charsPerToken: 3, todos: [], files: [] })}\n`)
+      .join("");
+  const files = { "old.jsonl": transcript("make it") };
 
-  test("knows /context, /help and /compact, which are no requests", async (t) => {
-    const input = "/compact\nhello\n/compact the names\n/context\n/help\n";
-    const run = await start(t, lesson, [], { replies: [say("hi"), say("S.")], input });
+  test("knows /context, /help and /compact, which are no requests, and what only begins like them", async (t) => {
+    const input = "/compact\nhello\n/compact the names\n/context\n/help\n/compact.ts is broken\n";
+    const run = await start(t, lesson, [], { replies: [say("hi"), say("S."), say("ok")], input });
     assert.equal(await run.ended, 0);
     assert.match(
       run.screen(),
-      /\[nothing to compact yet\].*\[manual compact\].*summary +█+.*At the prompt: \/context/s,
+      /\[nothing to compact yet\].*\[manual compact\].*summary, files, reminders +█+.*At the prompt: \/context/s,
     );
-    assert.equal(kinds(run.journal.map(({ request }) => request)), "call summary");
+    assert.equal(kinds(run.journal.map(({ request }) => request)), "call summary call");
     assert.match(textsOf(run.journal[1]?.request.messages.at(-1)).at(-1) ?? "", /keep: the names$/);
+    assert.deepEqual(run.journal[2]?.request.messages.at(-1), user("/compact.ts is broken"));
   });
 
-  for (const flags of [[], ["-y"]]) {
-    test(`shows what --resume ${flags} continues and does nothing by itself`, async (t) => {
-      const run = await start(t, lesson, [...flags, "--resume", "old.jsonl"], { files, input: "" });
+  test("says in one line that a limit is no number of tokens", async (t) => {
+    const wrong = [{ CONTEXT_WINDOW: "abc" }, { COMPACT_THRESHOLD: "-1" }];
+    await Promise.all(
+      wrong.map(async (env) => {
+        const run = await start(t, lesson, ["hello"], { env });
+        assert.equal(await run.ended, 1);
+        assert.equal(run.screen(), "\n[CONTEXT_WINDOW and COMPACT_THRESHOLD have to be numbers of tokens]\n");
+        assert.deepEqual(run.journal, []);
+      }),
+    );
+  });
+
+  test("shows what --resume continues and does nothing by itself, with -y neither", async (t) => {
+    const run = await start(t, lesson, ["-y", "--resume", "old.jsonl"], { files, input: "" });
+    assert.equal(await run.ended, 0);
+    assert.match(run.screen(), /^\[resumed old\.jsonl: ~[\d,]+ tokens\. The last request was: make it\]\n/);
+    assert.deepEqual(run.journal, []);
+  });
+
+  test("resumes the transcript that was written last, whatever its name, and takes a request", async (t) => {
+    const names = { ".transcripts/transcript_1_1.jsonl": "newest", ".transcripts/transcript_2_1.jsonl": "older" };
+    const older = Object.fromEntries(Object.entries(names).map(([name, text]) => [name, transcript(text)]));
+    const put = (agent: string) => `touch -d 2020-01-01 .transcripts/transcript_2_1.jsonl; ${agent}`;
+    const setting = { files: older, replies: [say("ok")], shell: put };
+    const run = await start(t, lesson, ["--resume", "explain data.jsonl"], setting);
+    assert.equal(await run.ended, 0, run.screen());
+    assert.match(run.screen(), /^\[resumed \.transcripts\/transcript_1_1\.jsonl: .*The last request was: newest\]/);
+    const { messages = [] } = run.journal[0]?.request ?? {};
+    assert.deepEqual([messages[0], messages.at(-1)], ["newest", "explain data.jsonl"].map(user));
+  });
+
+  test("says that there is no transcript to resume, or no file of that name", async (t) => {
+    const none = await start(t, lesson, ["--resume"], { input: "" });
+    assert.equal(await none.ended, 1);
+    assert.match(none.screen(), /--resume: there is no transcript at all; a request has several words/);
+    const named = await start(t, lesson, ["--resume", "session.txt"], { files, input: "" });
+    assert.equal(await named.ended, 1);
+    assert.match(named.screen(), /--resume: there is no transcript session\.txt; /);
+    assert.deepEqual([...none.journal, ...named.journal], []);
+  });
+});
+
+describe("at a terminal", { concurrency: true, skip: harness.noTerminal }, () => {
+  const [lesson, prompt, CTRL_C] = ["s06_context_compact", "s06 >> ", "\x03"];
+  /** A moment in which what should not happen could. */
+  const moment = () => new Promise((resolve) => setTimeout(resolve, 60));
+
+  test("a paste of several lines is one request, once its last line is ended; Ctrl-C clears all of them", async (t) => {
+    const run = await start(t, lesson, [], { replies: [say("Got one."), say("Got two.")], terminal: true });
+    await run.waitFor(prompt);
+    run.type("a function:\rq\rand its end\r");
+    await run.waitFor("Got one.");
+    await run.waitFor(prompt);
+    run.type("never\rsent");
+    await run.waitFor("sent");
+    await moment();
+    run.type(CTRL_C);
+    await moment();
+    run.type("line one\rline two");
+    await run.waitFor("line two");
+    await moment();
+    run.type(" and more\r");
+    await run.waitFor("Got two.");
+    await run.waitFor(prompt);
+    run.type("q\r");
+    assert.equal(await run.ended, 0);
+    const requests = run.journal[1]?.request.messages.filter(({ content }) => typeof content === "string");
+    assert.deepEqual(requests, ["a function:\nq\nand its end", "line one\nline two and more"].map(user));
+    assert.equal(run.journal.length, 2);
+  });
+
+  /** A module with which four minutes are over at once. */
+  const hurry = `import timers from "node:timers/promises";
+    import { syncBuiltinESMExports } from "node:module";
+    const { setTimeout } = timers;
+    timers.setTimeout = (delay, ...rest) => setTimeout(delay === 240_000 ? 1 : delay, ...rest);
+    syncBuiltinESMExports();`;
+  const env = { COMPACT_THRESHOLD: "2000", NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(hurry)}` };
+  for (const [what, keys] of [
+    ["Ctrl-C", CTRL_C],
+    ["a request", "second\r"],
+  ] as const) {
+    test(`${what} ends a compaction in a pause, and the conversation goes on`, async (t) => {
+      const replies = [say("One."), say("A summary."), say("Two."), say("Another summary.")];
+      const failures: Failure[] = [PASS, { kind: "slow", delay: 20 }, { kind: "slow", delay: 60 }];
+      const run = await start(t, lesson, [], { replies, failures, env, terminal: true });
+      await run.waitFor(prompt);
+      run.type(`${"first ".repeat(50)}\r`);
+      await run.waitFor("[a pause: compacting while the prompt cache is warm]");
+      await harness.until(() => run.journal.length === 2);
+      run.type(keys);
+      if (keys === CTRL_C) {
+        await run.waitFor(prompt);
+        run.type("second\r");
+      }
+      await run.waitFor("Two.");
+      assert.doesNotMatch(run.screen(), /transcript saved/);
+      const requests = run.journal[2]?.request.messages.filter(({ content }) => typeof content === "string");
+      assert.deepEqual(
+        requests?.map(({ content }) => String(content).slice(0, 6)),
+        ["first ", "second"],
+      );
+      await run.waitFor("[transcript saved: ");
+      await run.waitFor(prompt);
+      run.type("q\r");
       assert.equal(await run.ended, 0);
-      assert.match(run.screen(), /^\[resumed old\.jsonl: ~[\d,]+ tokens\. The last request was: make it\]\n/);
-      assert.deepEqual(run.journal, []);
     });
   }
-
-  test("says that there is no transcript to resume", async (t) => {
-    const run = await start(t, lesson, ["--resume"], { input: "" });
-    assert.equal(await run.ended, 1);
-    assert.match(run.screen(), /--resume: no transcript in .*\.transcripts; run without --resume/);
-  });
 });

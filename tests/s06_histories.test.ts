@@ -3,7 +3,7 @@
 // FC_RUNS says how many conversations are tried, FC_SEED which ones: the seed that a failure printed.
 
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import fs, { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
@@ -15,9 +15,14 @@ type Lesson = typeof import("../agents/s06_context_compact.ts");
 type Messages = Anthropic.MessageParam[];
 
 const lessons: Lesson[] = [];
-for (const [i, limit] of ["2500", "6000", ""].entries()) {
-  process.env.COMPACT_THRESHOLD = limit;
-  lessons.push(await import(`../agents/s06_context_compact.ts?copy=${i}`));
+for (const [limit, size] of [
+  ["2500", ""],
+  ["6000", ""],
+  ["", "16000"],
+  ["", ""],
+]) {
+  Object.assign(process.env, { COMPACT_THRESHOLD: limit, CONTEXT_WINDOW: size });
+  lessons.push(await import(`../agents/s06_context_compact.ts?copy=${lessons.length}`));
 }
 const [{ TRANSCRIPT_DIR } = assert.fail()] = lessons;
 
@@ -89,7 +94,10 @@ const summary = fc.oneof(
   said(fc.array(block, { maxLength: 2 })),
 );
 
-/** One thing that happens. `stop`: the user interrupts at the n-th request or question. `torn`: bytes the crash took away. */
+/**
+ * One thing that happens. `stop`: the user interrupts at the n-th request or question. `torn`: bytes the crash took away.
+ * A disk that is full takes half of each line.
+ */
 type Step =
   | {
       kind: "request";
@@ -101,7 +109,8 @@ type Step =
       stop?: number;
     }
   | { kind: "compact"; summaries: Said[]; window: number; stop?: number }
-  | { kind: "resume"; torn: number };
+  | { kind: "resume"; torn: number }
+  | { kind: "disk"; now: "emptied" | "full" | "free" };
 const window = fc.oneof({ weight: 2, arbitrary: fc.constant(200_000) }, fc.integer({ min: 2_200, max: 9_000 }));
 const shared = { summaries: fc.array(summary, { maxLength: 3 }), window, stop: rarely(3, fc.nat(10)) };
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -117,6 +126,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
   fc.record({ kind: fc.constant("compact" as const), ...shared }),
   fc.record({ kind: fc.constant("resume" as const), torn: fc.oneof(fc.constant(0), fc.nat(400)) }),
+  fc.record({ kind: fc.constant("disk" as const), now: fc.constantFrom("emptied", "full", "free") }),
 );
 type Script = { lesson: number; files: Words[]; steps: Step[] };
 const script: fc.Arbitrary<Script> = fc.record({
@@ -138,8 +148,9 @@ const requestOf = (text: Words) => spell(text).trim() || "go on";
 /** How many requests there were when the last failure was queued: it is for the next one. */
 let owed = -1;
 
+type Talk = { kind: "request" | "compact" };
 /** Plays one step. What it throws is a bug of the lesson; a turn that is not done is not. */
-async function carryOut(lesson: Lesson, messages: Messages, step: Exclude<Step, { kind: "resume" }>, base: Options) {
+async function carryOut(lesson: Lesson, messages: Messages, step: Extract<Step, Talk>, base: Options) {
   const end = new AbortController();
   const options = { ...base, signal: end.signal };
   const { summaries, ...rest } = step;
@@ -163,15 +174,20 @@ async function carryOut(lesson: Lesson, messages: Messages, step: Exclude<Step, 
     }
     return next ? { content: next.blocks.map(replyBlock) } : say("fine");
   };
-  await capture(async () => {
-    if (rest.kind === "compact") {
-      await lesson.autoCompact(messages, { ...options, trigger: "manual" }).catch(() => {});
-    } else {
-      lesson.add(messages, user(requestOf(rest.text)), options);
-      await lesson.agentLoop(messages, options).catch(() => {});
-    }
-  });
+  const work = () =>
+    rest.kind === "compact"
+      ? lesson.autoCompact(messages, "manual", options)
+      : lesson.runTurn(messages, requestOf(rest.text), options);
+  await capture(() => work().catch(() => {}));
 }
+
+let isFull = false;
+const { appendFileSync } = fs;
+fs.appendFileSync = (file, data, ...rest) => {
+  if (!isFull) return appendFileSync(file, data, ...rest);
+  appendFileSync(file, data.slice(0, data.length / 2), ...rest);
+  throw new Error("ENOSPC: no space left on device");
+};
 
 /** A request that always succeeds unless the history is not valid. */
 async function assertAccepted({ SYSTEM, TOOLS }: Lesson, messages: Messages) {
@@ -201,19 +217,27 @@ async function play({ lesson: number, files, steps }: Script) {
   const lesson = lessons[number] ?? assert.fail();
   lesson.TODO.items = [];
   rmSync(TRANSCRIPT_DIR, { recursive: true, force: true });
+  isFull = false;
   for (const [i, text] of files.entries()) writeFileSync(`f${i}`, spell(text));
   let options = optionsFor(lesson);
   let messages: Messages = [];
-  let gone = ""; // what crashes took from the disk
-  const everSent = new Set<string>();
+  let gone: string[] = []; // transcripts as they were before a crash
+  let known = new Set<string>(); // what was in the history
   for (const step of steps) {
     const from = server.journal.length;
-    if (step.kind === "resume") {
-      const { file } = options.transcript;
+    const rewrites = rewritesIn(options.state.file);
+    if (step.kind === "disk") {
+      isFull = step.now === "full";
+      if (step.now !== "emptied") continue;
+      rmSync(TRANSCRIPT_DIR, { recursive: true, force: true });
+      gone = [];
+      known = new Set();
+    } else if (step.kind === "resume") {
+      const { file } = options.state;
       const whole = existsSync(file) ? readFileSync(file) : Buffer.alloc(0);
       const left = whole.subarray(0, -step.torn || undefined);
       if (!left.includes('"role"')) continue;
-      gone += `\n${whole}`;
+      gone.push(`${whole}`);
       writeFileSync(file, left);
       options = optionsFor(lesson);
       const resumed = await capture(() => {
@@ -231,13 +255,18 @@ async function play({ lesson: number, files, steps }: Script) {
     checkRequests(entries);
     if (step.kind === "request") checkRequestStays(entries, requestOf(step.text));
     await assertAccepted(lesson, messages);
+    const isSaved = !isFull && existsSync(options.state.file);
+    if (!isSaved) continue;
+    checkTranscript(options.state.file, messages);
+    if (step.kind === "request") checkCache(entries, rewritesIn(options.state.file) - rewrites);
     for (const { request } of entries) {
-      if (!isSummary(request)) for (const message of request.messages) everSent.add(essence(message));
+      if (!isSummary(request)) for (const message of request.messages) known.add(essence(message));
     }
-    for (const message of messages) everSent.add(essence(message));
+    for (const message of messages) known.add(essence(message));
   }
-  checkDisk(everSent, gone);
-  await checkNext(lesson, messages, options);
+  checkDisk(known, gone);
+  isFull = false;
+  await checkNext(lesson, messages, options, steps.length % 2 === 0);
   server.journal.length = 0;
 }
 
@@ -261,6 +290,14 @@ function checkRequestStays(entries: JournalEntry[], request: string) {
   }
 }
 
+/** Each prompt begins with the one before it, which is cached, unless the history was rewritten. */
+function checkCache(entries: JournalEntry[], rewrites: number) {
+  const prompts = entries.map(({ request }) => request).filter((each) => !isChild(each) && !isSummary(each));
+  const texts = prompts.map(({ messages }) => json(messages));
+  const broken = texts.filter((text, i) => i > 0 && !text.startsWith(texts[i - 1]?.slice(0, -1) ?? ""));
+  assert.ok(broken.length <= rewrites, `${broken.length} prompts begin in another way, after ${rewrites} rewrites`);
+}
+
 /** A message without thinking and without what its results say: the same in any form it takes in a history. */
 function essence(message: Anthropic.MessageParam): string {
   const blocks = blocksOf(message).flatMap((block): unknown[] => {
@@ -272,35 +309,43 @@ function essence(message: Anthropic.MessageParam): string {
   return json([message.role, blocks]);
 }
 
-/** The entry of a line; nothing if it is torn. */
-function parsed(line: string) {
-  try {
-    return [JSON.parse(line)];
-  } catch {
-    return [];
-  }
+/** The entries of a transcript. Only its last line may be torn. */
+const entriesIn = (text: string) =>
+  text
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => JSON.parse(line));
+
+const rewritesIn = (file: string) =>
+  existsSync(file) ? entriesIn(readFileSync(file, "utf8")).filter(({ type }) => type === "compaction").length : 0;
+
+/** The transcript holds the history as it is: its last compaction, and what came after. */
+function checkTranscript(file: string, messages: Messages) {
+  const entries = entriesIn(readFileSync(file, "utf8"));
+  const last = entries.findLastIndex(({ type }) => type === "compaction");
+  const later = entries.slice(last + 1).map(({ role, content }) => ({ role, content }));
+  assert.deepEqual([...(entries[last]?.messages ?? []), ...later], JSON.parse(json(messages)));
 }
 
 /** Whatever was in the history is in some transcript. */
-function checkDisk(everSent: Set<string>, gone: string) {
+function checkDisk(known: Set<string>, gone: string[]) {
   const files = [...transcripts(), ...transcripts(join(TRANSCRIPT_DIR, "tasks"))];
-  const lines = files.map((file) => readFileSync(file, "utf8")).join("") + gone;
+  const texts = files.map((file) => readFileSync(file, "utf8"));
   const onDisk = new Set<string>();
-  for (const entry of lines.split("\n").flatMap(parsed)) {
+  for (const entry of [...texts, ...gone].flatMap(entriesIn)) {
     for (const message of entry.messages ?? [entry]) onDisk.add(essence(message));
   }
-  for (const message of everSent) assert.ok(onDisk.has(message), message);
+  for (const message of known) assert.ok(onDisk.has(message), message);
 }
 
-/** The next request can succeed, in a window in which there is room for it. */
-async function checkNext(lesson: Lesson, messages: Messages, options: Options) {
+/** The next request succeeds where there is room for it; where there is little, the one after it at the latest. */
+async function checkNext(lesson: Lesson, messages: Messages, options: Options, isTight: boolean) {
   const base = json([lesson.SYSTEM, lesson.TOOLS]).length / 3;
-  server.contextLimit = base + 16_000;
+  server.contextLimit = base + (isTight ? 5_000 : 16_000);
   server.model = (request) => say(isSummary(request) ? "A summary." : "fine");
-  await capture(() => {
-    lesson.add(messages, user("and now?"), options);
-    return lesson.agentLoop(messages, options);
-  });
+  const ask = () => capture(() => lesson.runTurn(messages, "and now?", options));
+  if (isTight) await ask().catch(() => {});
+  await ask();
 }
 
 test("whatever happens to a conversation, it stays valid, nothing is lost, and it goes on", async () => {

@@ -67,6 +67,18 @@ describe("after kill -9", { concurrency: true }, () => {
     assert.deepEqual(texts.slice(-3), ["first answer", "second", "go on"]);
   });
 
+  test("while a compaction is written, the history is as it was before it", async (t) => {
+    const replies: Reply[] = [say("words ".repeat(100)), say("A summary.")];
+    const input = "first\n/compact\n";
+    const run = await start(t, LESSON, [], { replies, input, env: killer('"type":"compaction"', 0.5) });
+    await run.ended;
+    const { texts } = await resume(t, transcriptsOf(run.cwd));
+    assert.deepEqual(
+      texts.filter((text) => !text.startsWith("Looking")),
+      ["first", "words ".repeat(100), "go on"],
+    );
+  });
+
   test("right after a compaction, the summary is there, and what it replaced is not", async (t) => {
     const replies: Reply[] = [say("words ".repeat(100)), say("A summary.")];
     const input = "first\n/compact\n";

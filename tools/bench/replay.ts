@@ -1,5 +1,5 @@
 /**
- * Replays recorded sessions through s06 under one strategy. `run.ts` starts a process of this on each core, since a
+ * Replays recorded sessions through s06 under one strategy. `bench.ts` starts a process of this on each core, since a
  * lesson belongs to a folder and an environment.
  *
  * The loop is the lesson's. The replies come from the record, through the strict server, and so do the results of tools.
@@ -9,7 +9,7 @@ import { readdirSync, rmSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { startServer } from "../offline/server.ts";
-import type { Round, Session } from "./sessions.ts";
+import type { Round, Session } from "../sessions/turns.ts";
 
 const CHARACTERS_PER_TOKEN = 3;
 const SUMMARY = "Done so far. ".repeat((2_000 * CHARACTERS_PER_TOKEN) / 13);
@@ -118,7 +118,7 @@ async function replay({ file, session }: Job): Promise<Replayed> {
   const options = {
     system: `${s06.SYSTEM}\n(replay ${++replays})`, // no replay finds what another left in the cache
     ...{ tools, approve: async () => {}, signal: new AbortController().signal },
-    transcript: { ...s06.newTranscript(), file: "" }, // nothing is written
+    state: s06.newState(),
   };
   const messages: Anthropic.MessageParam[] = [];
   for (const { request, time, rounds } of session.turns) {
@@ -126,14 +126,13 @@ async function replay({ file, session }: Job): Promise<Replayed> {
     if (s06.PAUSE > 0 && messages.length > 0 && alarm < time) {
       now = alarm;
       if (s06.estimateTokens(messages, options) > s06.PAUSE_THRESHOLD) {
-        await s06.autoCompact(messages, { ...options, trigger: "auto" });
+        await s06.autoCompact(messages, "pause", options);
       }
     }
     now = time;
     past.push(request);
-    s06.add(messages, { role: "user", content: request }, options);
     ahead = [...rounds];
-    await s06.agentLoop(messages, options).catch((error) => rejected.push(String(error)));
+    await s06.runTurn(messages, request, options).catch((error) => rejected.push(String(error)));
     round = rounds.at(-1) ?? round;
     for (const { usage, error } of server.journal.splice(0)) {
       const note = usage && notes.shift();

@@ -24,7 +24,7 @@ export type Figures = {
 };
 export type Results = {
   sessions: { name: string; requests: number; rounds: number; isTimed: boolean; edits: number }[];
-  strategies: Record<string, Figures & { sessions: Record<string, Figures> }>;
+  strategies: Record<string, Figures & { sessions?: Record<string, Figures> }>;
 };
 
 const sum = (calls: Call[], value: (call: Call) => number) => calls.reduce((total, call) => total + value(call), 0);
@@ -90,9 +90,9 @@ export const tables: Record<string, (results: Results) => string> = {
       ...Object.entries(strategies).map(([name, each]) => [
         name,
         ...sessions.map(({ name: session }) => {
-          const figures = each.sessions[session];
+          const figures = each.sessions?.[session];
           return figures
-            ? `${ratio(figures, strategies["never compacting"]?.sessions[session])}, ${share(figures)}`
+            ? `${ratio(figures, strategies["never compacting"]?.sessions?.[session])}, ${share(figures)}`
             : "";
         }),
       ]),

@@ -8,15 +8,16 @@ export type Strategy = {
   bodies?: Record<string, string>;
 };
 
-const NEVER = { THRESHOLD: "1e9", TURN_THRESHOLD: "1e9", LARGE_OUTPUT: "1e9", PAUSE: "0" };
+const NEVER = { THRESHOLD: "1e9", LARGE_OUTPUT: "1e9", PAUSE: "0" };
 const CACHED_TEXTBOOK: Strategy = {
   name: "cached textbook",
   constants: { ...NEVER, PRESERVE_RESULT_TOOLS: "[]" },
   bodies: {
     compactIfNeeded: `
-  microCompact(messages);
+  const cleared = microCompact(messages);
+  if (chars(cleared) < chars(messages)) rewrite(messages, cleared, "micro", options);
   if (chars(messages) / 4 <= 50_000) return;
-  const content = await summarize(messages, 0, { ...options, trigger: "auto" });
+  const content = await summarize(messages, options, "");
   rewrite(messages, [{ role: "user", content }], "auto", options);`,
     summarize: `
   const content = SUMMARY_PROMPT + JSON.stringify(messages).slice(0, 80_000);
@@ -24,8 +25,17 @@ const CACHED_TEXTBOOK: Strategy = {
   },
 };
 const callModel = `
-  const request = { model: MODEL, max_tokens: MAX_TOKENS, thinking: THINKING, system, tools, messages };
+  const request = { model: MODEL, max_tokens: MAX_TOKENS, thinking: { type: "adaptive" }, system, tools, messages };
   return client.messages.stream(request, { signal }).finalMessage();`;
+/** s06 past a limit: what compactIfNeeded does once it has one. */
+const pastLimit = (limit: string) => `
+  const limit = ${limit};
+  const size = (history: Messages) => estimateTokens(history, options);
+  if (size(messages) <= limit) return;
+  const cleared = microCompact(messages);
+  if (size(messages) - size(cleared) >= MIN_SAVINGS * limit) rewrite(messages, cleared, "micro", options);
+  if (size(messages) <= limit || size(messages) - size(kept(messages)) - SUMMARY < MIN_SAVINGS * limit) return;
+  await autoCompact(messages, "auto", options);`;
 
 /** The first four are the rows that `npm run bench -- FOLDER` shows. */
 export const STRATEGIES: Strategy[] = [
@@ -36,9 +46,12 @@ export const STRATEGIES: Strategy[] = [
     constants: { ...NEVER, PRESERVE_RESULT_TOOLS: "[]" },
     bodies: {
       compactIfNeeded: `
-  const state: { freed?: number } & Transcript = options.transcript;
-  if (estimateTokens(messages, options) + (state.freed ?? 0) <= 100_000) return;
-  state.freed = (state.freed ?? 0) + microCompact(messages, 0, state.charsPerToken).saved;`,
+  const state: { freed?: number } & State = options.state;
+  const before = estimateTokens(messages, options);
+  if (before + (state.freed ?? 0) <= 100_000) return;
+  const cleared = microCompact(messages);
+  if (chars(cleared) < chars(messages)) rewrite(messages, cleared, "micro", options);
+  state.freed = (state.freed ?? 0) + before - estimateTokens(messages, options);`,
     },
   },
   { name: "s06" },
@@ -48,28 +61,34 @@ export const STRATEGIES: Strategy[] = [
     name: "cached textbook keeping read_file",
     constants: { ...NEVER, PRESERVE_RESULT_TOOLS: '["read_file"]' },
   },
-  { name: "s06 with one limit and no pauses", constants: { TURN_THRESHOLD: "THRESHOLD", PAUSE: "0" } },
-  { name: "s06 without pauses", constants: { PAUSE: "0" } },
+  { name: "s06 with a limit of 50000", constants: { THRESHOLD: "50_000" } },
   {
-    name: "rent", // compact when carrying what came since the last time has cost 2 times (in a turn: 6) what compacting costs
-    constants: { PAUSE: "0" },
+    name: "s06 with a limit of 50000 when a request arrives",
     bodies: {
-      compactIfNeeded: `
-  const state: { paid?: number; from?: number } & Transcript = options.transcript;
-  const tokens = estimateTokens(messages, options);
-  if (!state.from || state.from > tokens) Object.assign(state, { paid: 0, from: tokens });
-  state.paid = (state.paid ?? 0) + 0.05 * (tokens - (state.from ?? 0));
-  const price = 0.05 * tokens + 5 * SUMMARY + 1.25 * (state.from ?? 0);
-  if (state.paid < (messages.at(-1) === options.request ? 2 : 6) * price && tokens < 150_000) return;
-  if (await autoCompact(messages, { ...options, trigger: "auto", limit: tokens })) state.from = 0;`,
+      compactIfNeeded: pastLimit("isRequest(messages.at(-1) ?? { role: 'user', content: [] }) ? 50_000 : THRESHOLD"),
     },
   },
+  { name: "s06 without pauses", constants: { PAUSE: "0" } },
+  { name: "s06 with pauses above 40000", constants: { PAUSE_THRESHOLD: "40_000" } },
   { name: "s06 without layer 1", constants: { KEEP_RECENT: "1e9" } },
   { name: "s06 without a minimum saving", constants: { MIN_SAVINGS: "0" } },
   { name: "s06 without restored files", constants: { RESTORED: "{ files: 0, each: 0 }" } },
-  { name: "s06 restoring five files", constants: { RESTORED: "{ files: 5, each: 0.08 * THRESHOLD }" } },
-  { name: "s06 with pauses above 40000", constants: { PAUSE_THRESHOLD: "40_000" } },
-  { name: "s06 with a first limit of 100000", constants: { THRESHOLD: "100_000" } },
+  { name: "s06 restoring three files", constants: { RESTORED: "{ files: 3, each: 5_000 }" } },
+  { name: "s06 restoring ten files", constants: { RESTORED: "{ files: 10, each: 5_000 }" } },
+  {
+    name: "s06 keeping the newest 4000 tokens, too",
+    bodies: {
+      kept: `
+  let from = openAt(messages);
+  for (let i = from - 1; i > 0 && chars(messages.slice(i)) <= 12_000; i--) {
+    if (messages[i]?.role === "assistant") from = i;
+  }
+  const open = messages.slice(from);
+  if (open.length === 0 || open.some(isRequest)) return open;
+  return [...messages.filter(isRequest).slice(-1), ...open];`,
+    },
+  },
+  { name: "s06 with large output from 20000", constants: { LARGE_OUTPUT: "20_000" } },
 ];
 
 /** The source of s06 under a strategy. @throws if what it changes is not there exactly once */

@@ -1,5 +1,5 @@
 /**
- * The sessions that tools/bench/record.ts records, on a copy of this repository. Nobody thinks here, so the edits are
+ * The sessions that tools/bench/record-sessions.ts records, on a copy of this repository. Nobody thinks here, so the edits are
  * simple; where and when they come is what counts.
  */
 import type { Model } from "../offline/server.ts";
@@ -143,8 +143,12 @@ const LESSONS = ["s01_agent_loop", "s02_tool_use", "s03_todo_write", "s04_subage
   .map((name) => `agents/${name}.ts`);
 const SUITES = LESSONS.map((path) => path.replace("agents/", "tests/").replace(".ts", ".test.ts"));
 const [S01 = "", S02 = "", , , , S06 = ""] = LESSONS;
+const [, ...LATER] = LESSONS; // which have file tools
+const NEWEST = LESSONS.slice(4);
+const S06_SUITE = SUITES[5] ?? "";
 const OFFLINE = ["offline/server.ts", "offline/rules.ts", "offline/model.ts", "offline/run.ts"];
 const [SERVER = ""] = OFFLINE;
+const SERVER_SUITE = "offline/server.test.ts";
 const PARTS = ["loop", "limits", "compact", "transcript", "todo", "files"].map((name) => `parts/${name}.ts`);
 const cut = (path: string) =>
   bash(`mkdir -p parts && sed -n '/#region ${path.slice(6, -3)}$/,/#endregion$/p' ${S06} > ${path} && wc -lc ${path}`);
@@ -157,17 +161,14 @@ export const SESSIONS: Session[] = [
   {
     name: "rename-names",
     requests: [
-      ["Which names in the lessons are poor?", around("agents tests"), [read(S01)], parts(LESSONS.slice(1), 40, 130)],
+      ["Which names in the lessons are poor?", around("agents tests"), [read(S01)], parts(LATER, 40, 130)],
       ["Call options settings, in every lesson.", change(LESSONS, rename("options", "settings"), { each: 3, slip: 7 })],
       ["Say conversation, not messages.", change(LESSONS, rename("messages", "conversation"), { each: 2, reread: 3 })],
       ["Now the suites: what are their helpers called?", parts(SUITES, 1, 110), [read("tests/harness.ts")]],
       ["t should be context there.", change(SUITES.slice(1), rename("t", "context"), { each: 2, reread: 3, slip: 8 })],
       ["And error should be thrown.", change(SUITES, rename("error", "thrown"), { each: 1, reread: 2 })],
       ["I prefer params to settings, in s01 and s02.", change([S01, S02], rename("settings", "params"), { each: 3 })],
-      [
-        "Rename block to part in the last two.",
-        change(LESSONS.slice(4), rename("block", "part"), { each: 4, reread: 4 }),
-      ],
+      ["Rename block to part in the last two.", change(NEWEST, rename("block", "part"), { each: 4, reread: 4 })],
       ["Show me all that changed, and write it down.", differences("agents tests"), list("CHANGES.md", LESSONS)],
     ],
   },
@@ -178,12 +179,9 @@ export const SESSIONS: Session[] = [
       ["A few words for each of its functions, please.", change([SERVER], explain, { each: 9, reread: 4, slip: 6 })],
       ["What do the model and the launcher do?", [read("offline/model.ts")], [read("offline/run.ts")]],
       ["The same for them.", change(OFFLINE.slice(1), explain, { each: 6, reread: 3 })],
-      ["How is it tested?", ...inParts("offline/server.test.ts", 200, 5), [bash("grep -n 'test(' offline/*.test.ts")]],
+      ["How is it tested?", ...inParts(SERVER_SUITE, 200, 5), [bash("grep -n 'test(' offline/*.test.ts")]],
       ["Its arrow functions in one step.", change([SERVER], describe, { each: 6, reread: 3, slip: 5 })],
-      [
-        "In the tests, journal should be log.",
-        change(["offline/server.test.ts"], rename("journal", "log"), { each: 6 }),
-      ],
+      ["In the tests, journal should be log.", change([SERVER_SUITE], rename("journal", "log"), { each: 6 })],
       ["Call limit maximum.", change(OFFLINE, rename("limit", "maximum"), { each: 2, reread: 2 })],
       ["More words for the server.", change([SERVER], explain, { each: 6, reread: 5 })],
       ["What is different now?", differences("offline tests"), list("REVIEW.md", OFFLINE)],
@@ -199,32 +197,20 @@ export const SESSIONS: Session[] = [
       ],
       [
         "What smells?",
-        [
-          "any",
-          "as ",
-          "catch {",
-          "process.exit",
-          "setTimeout",
-          "JSON.parse",
-          "delete ",
-          "throw new Error",
-          "let ",
-          "TODO",
-        ].map((sign) => bash(`grep -nF -e '${sign}' agents/s06_context_compact.ts offline/*.ts | head -40`)),
+        "any|as |catch {|process.exit|setTimeout|JSON.parse|delete |throw new Error|let |TODO"
+          .split("|")
+          .map((sign) => bash(`grep -nF -e '${sign}' agents/s06_context_compact.ts offline/*.ts | head -40`)),
       ],
-      ["Look closer at the shell and the file tools.", parts(LESSONS, 90, 90), parts(LESSONS.slice(1), 190, 90)],
+      ["Look closer at the shell and the file tools.", parts(LESSONS, 90, 90), parts(LATER, 190, 90)],
       ["Their functions deserve a word.", change(LESSONS, explain, { each: 2, reread: 4, slip: 8 })],
       ["Name folder workspace in the suites.", change(SUITES, rename("folder", "workspace"), { each: 2, reread: 2 })],
-      ["Review the tests of s06.", ...inParts(SUITES[5] ?? "", 160, 3)],
+      ["Review the tests of s06.", ...inParts(S06_SUITE, 160, 3)],
       [
         "Mend what you found.",
-        change([SUITES[5] ?? ""], describe, { each: 3 }),
-        change([SUITES[5] ?? ""], rename("text", "words"), { each: 6, slip: 4 }),
+        change([S06_SUITE], describe, { each: 3 }),
+        change([S06_SUITE], rename("text", "words"), { each: 6, slip: 4 }),
       ],
-      [
-        "The file tools say path; say file.",
-        change(LESSONS.slice(1), rename("path", "file_path"), { each: 2, reread: 5 }),
-      ],
+      ["The file tools say path; say file.", change(LATER, rename("path", "file_path"), { each: 2, reread: 5 })],
       [
         "Once more, file by file.",
         LESSONS.map((path) => bash(`diff before/${path} ${path}`)),
@@ -248,7 +234,7 @@ export const SESSIONS: Session[] = [
       ["Make the files, in parts/.", ...PARTS.map((path) => [cut(path)]), PARTS.map((path) => read(path))],
       ["Explain their functions.", change(PARTS, explain, { each: 3, reread: 4, slip: 9 })],
       ["And those of the lesson.", change([S06], explain, { each: 8, reread: 5, slip: 8 })],
-      ["Which tests belong to which part?", ...inParts(SUITES[5] ?? "", 160, 3), [read("tests/harness.ts")]],
+      ["Which tests belong to which part?", ...inParts(S06_SUITE, 160, 3), [read("tests/harness.ts")]],
       ["Say turn, not options, in the parts.", change(PARTS, rename("options", "turn"), { each: 2, reread: 3 })],
       ["Name the helpers of the harness.", change(["tests/harness.ts"], describe, { each: 6, reread: 3 })],
       ["In the lesson, text should be words.", change([S06], rename("text", "words"), { each: 6, reread: 4 })],

@@ -123,8 +123,8 @@ test("the table of lessons has their ideas, how long they are and how long they 
 });
 
 test("a command runs in a copy of the project; both streams are shown in order, and how it ended", async () => {
-  const command = "echo '```'; rm -r agents; ls a/ >&2; echo ~ toolu_0123456789; exit 3";
-  const output = "```\nls: cannot access 'a/': No such file or directory\n~ toolu_01\n(exit code 3)";
+  const command = "echo '```'; rm -r agents; cat a >&2; echo ~ toolu_0123456789; exit 3";
+  const output = "```\ncat: a: No such file or directory\n~ toolu_01\n(exit code 3)";
   assert.equal(await sync(`run ${command}`), `\`${fence("console", `$ ${command}\n${output}`).trimEnd()}\`\n`);
 });
 
@@ -140,9 +140,10 @@ test("the messages around a compaction are shown as the transcript has them", as
     { role: "user", content: "list" },
     { role: "assistant", content: calls },
     { role: "user", content: results },
-    { type: "compaction", messages },
+    { type: "compaction", trigger: "micro", messages: [{ role: "user", content: "list" }, ...messages] },
+    { type: "compaction", trigger: "auto", messages },
     { role: "user", content: "and now?" },
-    { type: "compaction", messages: [] },
+    { type: "compaction", trigger: "auto", messages: [] },
   ];
   write("t.jsonl", `${lines.map((line) => JSON.stringify(line)).join("\n")}\n`);
   const before = `… earlier messages: 1
@@ -152,12 +153,12 @@ user       tool_result  1
                         2
                         3
                         … more lines: 1`;
-  assert.equal(await sync("history t.jsonl 1 before 2"), fence("text", before));
+  assert.equal(await sync("history t.jsonl micro:1 before 2"), fence("text", before));
   const after = `user       text         A\n${" ".repeat(24)}summary\n${" ".repeat(24)}${"x".repeat(80)} …`;
   assert.equal(await sync("history t.jsonl 1 after 3"), fence("text", after));
   assert.equal(await sync("history t.jsonl 2 before 2"), fence("text", `${after}\nuser       text         and now?`));
   assert.deepEqual(await check("<!-- sync: history t.jsonl 3 after 2 -->\n<!-- /sync -->"), [
-    `1: history t.jsonl 3 after 2: ${root}/t.jsonl has only 2 compactions`,
+    `1: history t.jsonl 3 after 2: ${root}/t.jsonl has no compaction 3: it has only 2`,
   ]);
 });
 
@@ -171,16 +172,20 @@ test("lengths, constants and results of the bench are shown within a sentence", 
 
 test("figures are drawn again, and named when they are stale", async () => {
   for (const folder of ["tools/viewer", "docs/figures"]) mkdirSync(join(root, folder));
-  write(
-    "tools/viewer/figures.ts",
-    `export const figures = (root: string) => ({ "a.svg": "<svg>" + root + "</svg>" });\n`,
+  const files = { a: "tools/viewer/figures.ts", b: "tools/bench/cost-chart.ts" };
+  for (const [name, file] of Object.entries(files)) {
+    write(file, `export const figures = (root: string) => ({ "${name}.svg": "<svg>" + root + "</svg>" });\n`);
+    write(`docs/figures/${name}.svg`, "<svg></svg>");
+  }
+  const stale = Object.keys(files).map((name) => `docs/figures/${name}.svg: stale (run docs:sync)`);
+  assert.deepEqual(
+    await docs("check", root),
+    stale.map((each) => `${each}: its recording has changed`),
   );
-  write("docs/figures/a.svg", "<svg></svg>");
-  const stale = ["docs/figures/a.svg: stale (run docs:sync): its recording has changed"];
-  assert.deepEqual(await docs("check", root), stale);
   assert.deepEqual([await docs("sync", root), await docs("check", root)], [[], []]);
-  assert.equal(readFileSync(join(root, "docs/figures/a.svg"), "utf8"), `<svg>${root}</svg>`);
+  assert.equal(readFileSync(join(root, "docs/figures/b.svg"), "utf8"), `<svg>${root}</svg>`);
   rmSync(join(root, "tools/viewer"), { recursive: true });
+  rmSync(join(root, files.b));
 });
 
 test("the first line of a page that is stale is named", async () => {

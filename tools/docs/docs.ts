@@ -5,8 +5,8 @@ import { pathToFileURL } from "node:url";
 import { checkPage } from "./check.ts";
 import { readLessons } from "./lessons.ts";
 import { readPage } from "./page.ts";
+import { recorder } from "./recorder.ts";
 import { render } from "./render.ts";
-import { recorder } from "./run.ts";
 import { checkTranslation } from "./translation.ts";
 
 /**
@@ -46,15 +46,14 @@ export async function docs(mode: "sync" | "check", root: string): Promise<string
   }
 
   const inDocs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" });
-  const files = ["README.md", "CONTRIBUTING.md", ...inDocs.map((name) => `docs/${name}`)];
+  const files = ["README.md", "CONTRIBUTING.md", "tools/README.md", ...inDocs.map((name) => `docs/${name}`)];
   await Promise.all(files.filter((file) => file.endsWith(".md") && existsSync(join(root, file))).map(visit));
   return failures.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
 }
 
-/** The text of each file of docs/figures; none in a project without them. */
+/** The text of each file of docs/figures; none in a project without what draws them. */
 async function drawFigures(root: string): Promise<Record<string, string>> {
-  const file = join(root, "tools/viewer/figures.ts");
-  if (!existsSync(file)) return {};
-  const { figures } = await import(pathToFileURL(file).href);
-  return figures(root);
+  const files = ["tools/viewer/figures.ts", "tools/bench/cost-chart.ts"].map((name) => join(root, name));
+  const modules = files.filter((file) => existsSync(file)).map((file) => import(pathToFileURL(file).href));
+  return Object.assign({}, ...(await Promise.all(modules)).map(({ figures }) => figures(root)));
 }

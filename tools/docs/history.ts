@@ -2,29 +2,31 @@
 import { readFileSync } from "node:fs";
 import type Anthropic from "@anthropic-ai/sdk";
 
-type Entry = Anthropic.MessageParam | { type: "compaction"; messages: Anthropic.MessageParam[] };
+type Entry = Anthropic.MessageParam | { type: "compaction"; trigger: string; messages: Anthropic.MessageParam[] };
 
 const WIDTH = 80; // characters of a line, without the columns for role and kind
 const count = (value: number) => value.toLocaleString("en-US");
 
 /**
  * The history when a transcript's compaction began, or what replaced it.
- * @param which the compaction: 1 is the first
+ * @param which the compaction: `1` is the first with a summary, `micro:1` the first of that trigger
  */
-export function historyAt(file: string, which: number, side: "before" | "after"): Anthropic.MessageParam[] {
+export function historyAt(file: string, which: string, side: "before" | "after"): Anthropic.MessageParam[] {
   const lines = readFileSync(file, "utf8").trimEnd().split("\n");
   let history: Anthropic.MessageParam[] = [];
   let seen = 0;
+  const [, trigger, number] = /^(?:(\w+):)?(\d+)$/.exec(which) ?? [];
   for (const line of lines) {
     const entry: Entry = JSON.parse(line);
     if ("role" in entry) history.push(entry);
     else {
-      seen++;
-      if (seen === which) return side === "before" ? history : entry.messages;
+      const isKind = trigger ? entry.trigger === trigger : !/^(micro|resume|refused|rejected)$/.test(entry.trigger);
+      if (isKind) seen++;
+      if (isKind && seen === Number(number)) return side === "before" ? history : entry.messages;
       history = [...entry.messages];
     }
   }
-  throw new Error(`${file} has only ${seen} compactions`);
+  throw new Error(`${file} has no compaction ${which}: it has only ${seen}`);
 }
 
 /** A message as a table: its role, then a row for each block. At most `most` lines of a text are shown. */

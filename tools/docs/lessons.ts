@@ -56,6 +56,28 @@ export function declarations(lesson: Lesson, region: Lines): Map<string, Lines> 
   return found;
 }
 
+/** The lines of the functions and methods of a lesson, comments included, and of their bodies. The code is formatted. */
+export function functionsOf({ lines }: Lesson): Map<string, Lines & { body: Lines }> {
+  const found = new Map<string, Lines & { body: Lines }>();
+  let owner = "";
+  for (const [i, line] of lines.entries()) {
+    owner = /^(?:export )?class (\w+).*\{$/.exec(line)?.[1] ?? (line === "}" ? "" : owner);
+    const [, indent, name] =
+      (owner ? /^( {2})(\w+)\(.*\{$/ : /^()(?:export )?(?:async )?function (\w+)/).exec(line) ?? [];
+    if (name === undefined) continue;
+    let from = i;
+    while (/^\s*(\/\*\*| \*|\/\/ (?!#))/.test(lines[from - 1] ?? "")) from--;
+    const open = lines.findIndex((each, j) => j >= i && each.endsWith("{"));
+    const close = lines.indexOf(`${indent}}`, open);
+    found.set(owner ? `${owner}.${name}` : name, {
+      from: from + 1,
+      to: close + 1,
+      body: { from: open + 2, to: close },
+    });
+  }
+  return found;
+}
+
 /** What each region is, compared with the lesson before; in the first lesson all are new. */
 export function changes(lesson: Lesson) {
   const { before, regions } = lesson;

@@ -19,6 +19,7 @@ const table = (...rows: string[][]) => rows.map((row) => `| ${row.join(" | ")} |
 const number = (value: number) => value.toLocaleString("en-US");
 const isChinese = (page: Page) => page.file.startsWith("docs/zh/");
 const WORDS_A_MINUTE = 200; // of prose
+const CHARACTERS_A_MINUTE = 400; // of Chinese prose
 const LINES_A_MINUTE = 25; // of code that is new
 const pathFrom = (page: Page, file: string) => relative(dirname(page.file), file);
 const linkTo = (page: Page, { file }: Lesson, { from, to }: Lines, label: string) =>
@@ -65,8 +66,17 @@ function headOf(root: string, file: string): string[] {
   return [/^# (.*)$/m.exec(text)?.[1] ?? "", "", /^> (.*)$/m.exec(text)?.[1] ?? ""];
 }
 
-/** @throws if there is no such file: `npm run bench` writes it */
-const results = (root: string): unknown => JSON.parse(readFileSync(join(root, "tools/bench/results.json"), "utf8"));
+/** The figures of the bench, of its own sessions or of the public ones. @throws if there are none */
+const figuresOf = (root: string, of: "results" | "public" = "public") =>
+  JSON.parse(readFileSync(join(root, `tools/bench/${of}.json`), "utf8"));
+
+/** What a strategy costs on the public sessions, never compacting being 1, and the share of edits that are grounded. */
+function measured(root: string, name: string): { cost: number; grounded: number } {
+  const { strategies } = figuresOf(root);
+  const [own, never] = [strategies[name], strategies["never compacting"]];
+  if (!own) throw new Error(`there is no strategy ${name}; there are ${Object.keys(strategies).join(", ")}`);
+  return { cost: own.costs[1] / never.costs[1], grounded: (100 * own.grounded) / own.edits };
+}
 
 const BLOCKS: Kinds = {
   region(args, { lessons }, page) {
@@ -123,8 +133,9 @@ const BLOCKS: Kinds = {
       const [title = "", , idea = ""] = isChinese(page) ? headOf(root, file) : lesson.header;
       const added = changes(lesson).reduce((sum, change) => sum + change.added, 0);
       const code = `[${number(lesson.lines.length)}](${pathFrom(page, lesson.file)})`;
-      const words = countWords(readPage(root, lesson.page, () => {}).prose);
-      const minutes = Math.ceil(words / WORDS_A_MINUTE + added / LINES_A_MINUTE);
+      const words = countWords(readPage(root, file, () => {}).prose.replaceAll(/\p{Script=Han}/gu, " $& "));
+      const rate = isChinese(page) ? CHARACTERS_A_MINUTE : WORDS_A_MINUTE;
+      const minutes = Math.ceil(words / rate + added / LINES_A_MINUTE);
       const link = `[${title}](${pathFrom(page, file)})`;
       return [link, idea.replace(/[.。]$/, ""), code, `+${added}`, `${minutes} min`];
     });
@@ -133,20 +144,22 @@ const BLOCKS: Kinds = {
     return table(heads, ["---", "---", "---:", "---:", "---:"], ...rows);
   },
 
-  /** `FILE N before 4` shows the last messages before the Nth compaction, `FILE N after 6` what replaced all. */
+  /** `FILE N before 4` shows the last messages before the Nth summary, `FILE N after 6` what replaced all; `micro:N` counts layer 1. */
   history(args, { root }) {
     const [file = "", which = "", side, number = ""] = args.split(" ");
     if (side !== "before" && side !== "after") throw new Error("name the side: before or after");
-    const messages = historyAt(join(root, file), Number(which), side);
+    const messages = historyAt(join(root, file), which, side);
     const shown = side === "before" ? messages.slice(-number) : messages;
     const more = messages.length > shown.length ? [`… earlier messages: ${messages.length - shown.length}\n`] : [];
     const most = side === "before" ? 3 : Number(number);
     return fence("text", [...more, ...shown.map((message) => describe(message, most))].join("\n"));
   },
 
-  async bench(name, { root }) {
+  async bench(args, { root }) {
     const { tables } = await import(pathToFileURL(join(root, "tools/bench/report.ts")).href);
-    return find<(results: unknown) => string>("table", name, new Map(Object.entries(tables)))(results(root)).trim();
+    const [, of, name = ""] = /^(public )?(.*)$/.exec(args) ?? [];
+    const write = find<(results: unknown) => string>("table", name, new Map(Object.entries(tables)));
+    return write(figuresOf(root, of ? "public" : "results")).trim();
   },
 };
 
@@ -168,9 +181,12 @@ const VALUES: Kinds = {
     return typeof value === "number" ? number(value) : value;
   },
 
+  cost: (name, { root }) => measured(root, name).cost.toFixed(2),
+  grounded: (name, { root }) => measured(root, name).grounded.toFixed(1),
+
   bench(args, { root }) {
     const [path = "", digits = "0"] = args.split(" ");
-    const value = path.split(".").reduce((all, key) => Object(all)[key], results(root));
+    const value = path.split(".").reduce((all, key) => Object(all)[key], figuresOf(root, "results"));
     if (typeof value !== "number") throw new Error(`tools/bench/results.json has no number at ${path}`);
     return value.toLocaleString("en-US", { maximumFractionDigits: Number(digits) });
   },

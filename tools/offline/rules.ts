@@ -5,9 +5,14 @@
 import type Anthropic from "@anthropic-ai/sdk";
 import { z } from "zod";
 
-/** Checks all that can be known without counting tokens. Throws a Rejection. */
-export function checkRequest(request: Anthropic.MessageCreateParams): void {
+/**
+ * Checks all that can be known without counting tokens. Throws a Rejection.
+ * `hasBinding`: whether the beta header is there that `thinking.block_binding` needs.
+ */
+export function checkRequest(request: Anthropic.MessageCreateParams, hasBinding: boolean): void {
   checkShape(request);
+  if (!hasBinding && request.thinking && "block_binding" in request.thinking)
+    reject("field unknown", "thinking.adaptive.block_binding: Extra inputs are not permitted");
   checkParameters(request);
   checkHistory(request);
 }
@@ -24,16 +29,59 @@ const ERRORS = {
   529: { type: "overloaded_error", message: "Overloaded" },
 };
 
+/** The names of the rules. `cases.ts` has a request on each side of every rule. */
+export const RULES = [
+  "credential",
+  "version",
+  "body size",
+  "body is JSON",
+  "field missing",
+  "field unknown",
+  "field type",
+  "field value",
+  "field pattern",
+  "number too small",
+  "list too long",
+  "kind of block",
+  "sampling",
+  "thinking type",
+  "thinking on old models",
+  "forced tools",
+  "most max_tokens",
+  "tool names",
+  "blank system",
+  "no messages",
+  "first role",
+  "empty message",
+  "blank text",
+  "tools defined",
+  "role of a block",
+  "reason of an error",
+  "ids of calls",
+  "call without result",
+  "result without call",
+  "one result a call",
+  "prefill",
+  "cache breakpoints",
+  "prompt too long",
+  "max_tokens in the window",
+  "thinking binding",
+] as const;
+export type Rule = (typeof RULES)[number];
+
 export class Rejection extends Error {
   readonly status: keyof typeof ERRORS;
-  constructor(status: keyof typeof ERRORS, message: string = ERRORS[status].message) {
+  /** None for a failure on demand and for another path. */
+  readonly rule?: Rule;
+  constructor(status: keyof typeof ERRORS, message: string = ERRORS[status].message, rule?: Rule) {
     super(message);
     this.status = status;
+    this.rule = rule;
   }
 }
 
-export function reject(message: string): never {
-  throw new Rejection(400, message);
+export function reject(rule: Rule, message: string): never {
+  throw new Rejection(400, message, rule);
 }
 
 export const errorBody = ({ status, message }: Rejection, request_id: string): string =>
@@ -96,7 +144,11 @@ const ToolChoice = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("none") }),
 ]);
 const Thinking = z.discriminatedUnion("type", [
-  z.strictObject({ type: z.literal("adaptive"), display: z.enum(["summarized", "omitted"]).nullish() }),
+  z.strictObject({
+    type: z.literal("adaptive"),
+    display: z.enum(["summarized", "omitted"]).nullish(),
+    block_binding: z.strictObject({ prefix_mismatch_behavior: z.enum(["error", "drop_block"]).nullish() }).nullish(),
+  }),
   z.strictObject({ type: z.literal("between_tools") }),
   z.looseObject({ type: z.literal(["enabled", "disabled"]) }),
 ]);
@@ -115,13 +167,14 @@ const Body = z.strictObject({
   ...ignored("temperature", "top_p", "top_k"), // checkParameters rejects them by name
 });
 
+const MISSING = "Field required";
 const NOUNS: Record<string, string> = { array: "list", int: "integer", object: "dictionary", record: "dictionary" };
 
 /** The API's wording for one of zod's findings. */
 function describe(issue: z.core.$ZodRawIssue): string {
   const quoted = (values: unknown) => (Array.isArray(values) ? values.map((value) => `'${value}'`).join(", ") : "");
   if (issue.code === "unrecognized_keys") return "Extra inputs are not permitted";
-  if (issue.input === undefined) return "Field required";
+  if (issue.input === undefined) return MISSING;
   switch (issue.code) {
     case "invalid_type":
       return `Input should be a valid ${NOUNS[issue.expected] ?? issue.expected}`;
@@ -143,23 +196,36 @@ export function isRecord(value: unknown): value is Record<PropertyKey, unknown> 
   return typeof value === "object" && value !== null;
 }
 
+const SHAPES: Record<string, Rule> = {
+  unrecognized_keys: "field unknown",
+  invalid_type: "field type",
+  invalid_value: "field value",
+  invalid_format: "field pattern",
+  too_small: "number too small",
+  too_big: "list too long",
+  invalid_union: "kind of block",
+};
+
 /** Throws if the body does not have the shape of a request; the message names the first place that is wrong. */
 function checkShape(body: unknown): void {
   const [issue] = Body.safeParse(body, { error: describe }).error?.issues ?? [];
   if (!issue) return;
   const path = issue.code === "invalid_union" ? issue.path.slice(0, -1) : [...issue.path];
   if (issue.code === "unrecognized_keys") path.push(...issue.keys.slice(0, 1));
-  reject([place(path, body), issue.message].filter(Boolean).join(": "));
+  const rule = issue.message === MISSING ? "field missing" : (SHAPES[issue.code] ?? "field type");
+  reject(rule, [place(path, body), issue.message].filter(Boolean).join(": "));
 }
 
-/** The path as the API writes it, with the kind of a block or tool after its index: messages.0.content.0.text.foo */
+/** The path as the API writes it, with the kind of a block, tool or thinking: messages.0.content.0.text.foo, thinking.adaptive.foo */
 function place(path: PropertyKey[], body: unknown): string {
   const words: string[] = [];
   let value = body;
   for (const [i, key] of path.entries()) {
     value = isRecord(value) ? value[key] : undefined;
     words.push(String(key));
-    if (typeof key !== "number" || i === path.length - 1) continue;
+    if (i === path.length - 1) continue;
+    if (path.length > 1 && i === 0 && key === "thinking" && isRecord(value)) words.push(String(value.type));
+    if (typeof key !== "number") continue;
     if (path[i - 1] === "content" && isRecord(value)) words.push(String(value.type));
     if (path[i - 1] === "tools") words.push("custom");
   }
@@ -175,23 +241,25 @@ const BEFORE_ADAPTIVE = /^claude-(3|[a-z]+-4-([0-5]\b|20))/;
 function checkParameters(request: Anthropic.MessageCreateParams): void {
   const { model, max_tokens, thinking, tool_choice, tools = [], system = "" } = request;
   for (const name of ["temperature", "top_p", "top_k"])
-    if (name in request) reject(`\`${name}\` is deprecated for this model.`);
+    if (name in request) reject("sampling", `\`${name}\` is deprecated for this model.`);
   if (thinking?.type === "disabled" || thinking?.type === "enabled")
     reject(
+      "thinking type",
       `"thinking.type.${thinking.type}" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.`,
     );
   if (thinking?.type === "adaptive" && BEFORE_ADAPTIVE.test(model))
-    reject("adaptive thinking is not supported on this model");
+    reject("thinking on old models", "adaptive thinking is not supported on this model");
   if (tool_choice?.type === "any" || tool_choice?.type === "tool")
-    reject("Thinking may not be enabled when tool_choice forces tool use.");
+    reject("forced tools", "Thinking may not be enabled when tool_choice forces tool use.");
   if (max_tokens > MAX_OUTPUT)
     reject(
+      "most max_tokens",
       `max_tokens: ${max_tokens} > ${MAX_OUTPUT}, which is the maximum allowed number of output tokens for ${model}`,
     );
   const names = tools.map((tool) => ("name" in tool ? tool.name : ""));
-  if (new Set(names).size < names.length) reject("tools: Tool names must be unique.");
+  if (new Set(names).size < names.length) reject("tool names", "tools: Tool names must be unique.");
   if (typeof system !== "string" && system.some(({ text }) => !text.trim()))
-    reject("system: text content blocks must be non-empty");
+    reject("blank system", "system: text content blocks must be non-empty");
 }
 
 // --- the rules of a history ------------------------------------------------------------------------------------------
@@ -214,34 +282,41 @@ export function turnsOf(messages: Anthropic.MessageParam[]): Turn[] {
 }
 
 function checkHistory({ messages, tools }: Anthropic.MessageCreateParams): void {
-  if (messages.length === 0) reject("messages: at least one message is required");
-  if (messages[0]?.role !== "user") reject('messages: first message must use the "user" role');
+  if (messages.length === 0) reject("no messages", "messages: at least one message is required");
+  if (messages[0]?.role !== "user") reject("first role", 'messages: first message must use the "user" role');
   for (const [i, { content }] of messages.entries())
     if (content.length === 0)
-      reject(`messages.${i}: all messages must have non-empty content except for the optional final assistant message`);
+      reject(
+        "empty message",
+        `messages.${i}: all messages must have non-empty content except for the optional final assistant message`,
+      );
 
   const turns = turnsOf(messages);
   const callIds = new Set<string>();
   for (const { role, blocks } of turns)
     for (const { block, at } of blocks) {
       const { type } = block;
-      if (type === "text" && !block.text.trim()) reject("messages: text content blocks must be non-empty");
+      if (type === "text" && !block.text.trim())
+        reject("blank text", "messages: text content blocks must be non-empty");
       if ((type === "tool_use" || type === "tool_result") && !tools?.length)
-        reject("Requests which include `tool_use` or `tool_result` blocks must define tools.");
+        reject("tools defined", "Requests which include `tool_use` or `tool_result` blocks must define tools.");
       if (type === "tool_result" && role !== "user")
-        reject(`${at}: \`tool_result\` blocks can only be in \`user\` messages`);
+        reject("role of a block", `${at}: \`tool_result\` blocks can only be in \`user\` messages`);
       if (role === "user" && ["thinking", "redacted_thinking", "tool_use"].includes(type))
-        reject(`${at}: \`${type}\` blocks can only be in \`assistant\` messages`);
+        reject("role of a block", `${at}: \`${type}\` blocks can only be in \`assistant\` messages`);
       if (type === "tool_result" && block.is_error && !block.content?.length)
-        reject(`${at}.tool_result: content cannot be empty if \`is_error\` is true`);
+        reject("reason of an error", `${at}.tool_result: content cannot be empty if \`is_error\` is true`);
       if (type !== "tool_use") continue;
-      if (callIds.has(block.id)) reject(`${at}: \`tool_use\` ids must be unique`);
+      if (callIds.has(block.id)) reject("ids of calls", `${at}: \`tool_use\` ids must be unique`);
       callIds.add(block.id);
     }
 
   for (let i = 0; i <= turns.length; i++) checkPairs(turns[i - 1], turns[i]);
   if (turns.at(-1)?.role === "assistant")
-    reject("This model does not support assistant message prefill. The conversation must end with a user message.");
+    reject(
+      "prefill",
+      "This model does not support assistant message prefill. The conversation must end with a user message.",
+    );
 }
 
 /** Every call of a turn has one result at the head of the next turn, and every result has its call. */
@@ -256,6 +331,7 @@ function checkPairs(turn: Turn | undefined, next: Turn | undefined): void {
   const [first] = open.values();
   if (first !== undefined)
     reject(
+      "call without result",
       `messages.${first}: \`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${[...open.keys()].join(", ")}. Each \`tool_use\` block must have a corresponding \`tool_result\` block in the next message.`,
     );
 
@@ -265,10 +341,14 @@ function checkPairs(turn: Turn | undefined, next: Turn | undefined): void {
     const id = block.tool_use_id;
     if (!calls.has(id))
       reject(
+        "result without call",
         `${at}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${id}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`,
       );
     if (seen.has(id))
-      reject(`${at}: each tool_use must have a single result. Found multiple \`tool_result\` blocks with id: ${id}`);
+      reject(
+        "one result a call",
+        `${at}: each tool_use must have a single result. Found multiple \`tool_result\` blocks with id: ${id}`,
+      );
     seen.add(id);
   }
 }

@@ -2,7 +2,8 @@
  * The Messages API on this machine: as strict about requests as the real one, with a function in the place of the model.
  *
  * Error texts are those of the real API where they are known. Only POST /v1/messages with the client's own tools is
- * here: no server tools, search results, `system` messages or betas. Stop sequences are accepted but not obeyed.
+ * here: no server tools, search results, `system` messages, or betas but `block_binding`. Stop sequences are accepted but
+ * not obeyed.
  */
 import { createHash, createHmac, type Hash, randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -10,7 +11,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import type Anthropic from "@anthropic-ai/sdk";
-import { blocksOf, checkRequest, errorBody, isRecord, Rejection, reject, turnsOf } from "./rules.ts";
+import { blocksOf, checkRequest, errorBody, isRecord, Rejection, type Rule, reject, turnsOf } from "./rules.ts";
 
 export { blocksOf };
 
@@ -51,7 +52,9 @@ export type Failure =
   /** The reply arrives whole, but its stop reason is `refusal`. */
   | { kind: "refusal" }
   /** A text block of white space comes before the calls. */
-  | { kind: "blank_text" };
+  | { kind: "blank_text" }
+  /** The reply does not say its usage, which some servers leave out. */
+  | { kind: "no_usage" };
 
 export type JournalEntry = {
   /** The body as sent, whatever its shape; without content if it is not JSON. */
@@ -59,6 +62,8 @@ export type JournalEntry = {
   /** Of the HTTP response: 200 also for a stream that broke. */
   status: number;
   error?: string;
+  /** Which rule it broke. */
+  rule?: Rule;
   /** The whole prompt, cached or not, in tokens; 0 if the request was rejected before it was counted. */
   promptTokens: number;
   /** As counted, whatever was reported. */
@@ -142,16 +147,18 @@ function linesOf(request: Anthropic.MessageCreateParams): Line[] {
   const last = lines.at(-1);
   if (request.cache_control && last) last.breakpoints++;
   const breakpoints = lines.reduce((sum, line) => sum + line.breakpoints, 0);
-  if (breakpoints > 4) reject(`A maximum of 4 blocks with cache_control may be provided. Found ${breakpoints}.`);
+  if (breakpoints > 4)
+    reject("cache breakpoints", `A maximum of 4 blocks with cache_control may be provided. Found ${breakpoints}.`);
   return lines;
 }
 
 /** `size`: tokens of the prompt. */
 function checkSize(size: number, { model, max_tokens }: Anthropic.MessageCreateParams, server: Server): void {
   const limit = server.contextLimit;
-  if (size > limit) reject(`prompt is too long: ${size} tokens > ${limit} maximum`);
+  if (size > limit) reject("prompt too long", `prompt is too long: ${size} tokens > ${limit} maximum`);
   if ((server.countsMaxTokens || model.startsWith("claude-3")) && size + max_tokens > limit)
     reject(
+      "max_tokens in the window",
       `input length and \`max_tokens\` exceed context limit: ${size} + ${max_tokens} > ${limit}, decrease input length or \`max_tokens\` and try again`,
     );
 }
@@ -160,14 +167,14 @@ function checkSize(size: number, { model, max_tokens }: Anthropic.MessageCreateP
 
 // A signature is "<mac of the thinking block before it>.<own mac>". The mac covers everything before the block except
 // other thinking, so thinking can be removed from the front. Naming the block before it shows a gap or another order.
-type Chain = { key: Buffer; said: Hash; previous: string };
+type Chain = { key: Buffer; said: Hash; previous: string; dropped: string[] };
 
 const macOf = ({ key, said }: Chain, previous: string, shown: string): string =>
   createHmac("sha256", key).update(said.copy().digest()).update(`${previous}.${shown}`).digest("base64url");
 
-/** Checks every thinking block of a prompt. Returns what the next one will be bound to. */
-function checkThinking(lines: Line[], key: Buffer): Chain {
-  const chain: Chain = { key, said: createHash("sha256"), previous: "" };
+/** Checks every thinking block of a prompt, and drops or rejects what is invalid. Returns what the next one will be bound to. */
+function checkThinking(lines: Line[], key: Buffer, drops: boolean): Chain {
+  const chain: Chain = { key, said: createHash("sha256"), previous: "", dropped: [] };
   for (const { text, thinking } of lines) {
     if (!thinking) {
       chain.said.update(text);
@@ -175,11 +182,13 @@ function checkThinking(lines: Line[], key: Buffer): Chain {
     }
     const [previous = "", mac = ""] = thinking.signature.split(".");
     const follows = chain.previous === "" || chain.previous === previous;
-    if (!follows || mac !== macOf(chain, previous, thinking.shown))
+    if (follows && mac === macOf(chain, previous, thinking.shown)) chain.previous = mac;
+    else if (drops) chain.dropped.push(thinking.at);
+    else
       reject(
+        "thinking binding",
         `${thinking.at}: Invalid \`signature\` in \`thinking\` block. The block is bound to a different conversation. Remove the block, or set \`thinking.block_binding.prefix_mismatch_behavior\` to "drop_block".`,
       );
-    chain.previous = mac;
   }
   return chain;
 }
@@ -353,6 +362,8 @@ function deltasOf(block: Anthropic.ContentBlock, generated: string): Anthropic.R
   return [...deltas, { type: "signature_delta", signature: block.signature }];
 }
 
+const withoutUsage = (key: string, value: unknown) => (key === "usage" ? undefined : value);
+
 const frame = (type: string, data: string): string => `event: ${type}\ndata: ${data}\n\n`;
 
 async function stream(res: ServerResponse, events: StreamEvent[], failure: Failure | undefined, requestId: string) {
@@ -363,7 +374,7 @@ async function stream(res: ServerResponse, events: StreamEvent[], failure: Failu
     const isHalfway = i === Math.floor(events.length / 2);
     if (isHalfway && failure?.kind === "error_event")
       return void res.end(frame("error", errorBody(new Rejection(529), requestId)));
-    const chunk = frame(event.type, JSON.stringify(event));
+    const chunk = frame(event.type, JSON.stringify(event, failure?.kind === "no_usage" ? withoutUsage : undefined));
     if (isHalfway && failure?.kind === "drop") return void res.write(chunk, () => res.destroy());
     res.write(chunk);
   }
@@ -371,6 +382,8 @@ async function stream(res: ServerResponse, events: StreamEvent[], failure: Failu
 }
 
 // --- the server ------------------------------------------------------------------------------------------------------
+
+const LARGEST = 32 * 1024 * 1024; // bytes of a body
 
 function parse(body: string): Anthropic.MessageCreateParams {
   try {
@@ -380,7 +393,7 @@ function parse(body: string): Anthropic.MessageCreateParams {
       return value;
     });
   } catch (error) {
-    return reject(`The request body is not valid JSON: ${messageOf(error)}`);
+    return reject("body is JSON", `The request body is not valid JSON: ${messageOf(error)}`);
   }
 }
 
@@ -401,15 +414,20 @@ export async function startServer({
   const failures: Failure[] = [];
 
   /** Checks the request of a journal entry and has the model answer it. Fills in the entry as far as it gets. */
-  function answer(entry: JournalEntry, failure: Failure | undefined) {
+  function answer(entry: JournalEntry, failure: Failure | undefined, hasBinding: boolean) {
     const { request } = entry;
-    checkRequest(request);
+    checkRequest(request, hasBinding);
     const lines = linesOf(request);
     const now = server.now();
     const prompt = lookUp(lines, request.model, cache, now, charactersPerToken);
     entry.promptTokens = prompt.tokens;
     checkSize(prompt.tokens, request, server);
-    const chain = checkThinking(lines, key);
+    const binding =
+      request.thinking && "block_binding" in request.thinking ? request.thinking.block_binding : undefined;
+    const drops = isRecord(binding) && binding.prefix_mismatch_behavior === "drop_block";
+    const chain = checkThinking(lines, key, drops);
+    const path = (at: string) => ({ type: "thinking_dropped", path: at, reason: "prefix_binding_mismatch" });
+    const input_transformations = chain.dropped.map(path);
 
     const output = charactersPerToken * request.max_tokens;
     const window = charactersPerToken * (server.contextLimit - prompt.tokens);
@@ -432,6 +450,7 @@ export async function startServer({
       container: null,
       diagnostics: null,
     };
+    if (hasBinding) Object.assign(message, { input_transformations });
     if (server.reportedUsage) Object.assign(message, { usage: server.reportedUsage });
     return { message, events: [...eventsOf(message, drafts)] };
   }
@@ -445,26 +464,31 @@ export async function startServer({
       const body = await text(req);
       server.journal.push(entry);
       const failure = failures.shift();
+      if (Buffer.byteLength(body) > LARGEST) throw new Rejection(413, undefined, "body size");
       if (!req.headers["x-api-key"] && !/^Bearer ./.test(req.headers.authorization ?? ""))
-        throw new Rejection(401, "x-api-key header is required");
-      if (!req.headers["anthropic-version"]) reject("anthropic-version: header is required");
+        throw new Rejection(401, "x-api-key header is required", "credential");
+      if (!req.headers["anthropic-version"]) reject("version", "anthropic-version: header is required");
       entry.request = parse(body);
       if (failure?.kind === "status") {
         if (failure.retryAfter !== undefined) res.setHeader("retry-after", failure.retryAfter);
         throw new Rejection(failure.status, failure.message);
       }
 
-      const { message, events } = answer(entry, failure);
+      const hasBinding = `${req.headers["anthropic-beta"]}`.includes("thinking-binding-controls-2026-08-01");
+      const { message, events } = answer(entry, failure, hasBinding);
       if (failure?.kind === "drop" || failure?.kind === "error_event") entry.error = failure.kind;
       if (entry.request.stream) return await stream(res, events, failure, requestId);
       if (failure?.kind === "drop") return void res.destroy();
       if (failure?.kind === "error_event") throw new Rejection(529);
       if (failure?.kind === "slow") await sleep(failure.delay, undefined, { ref: false });
-      res.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(message));
+      const json = JSON.stringify(message, failure?.kind === "no_usage" ? withoutUsage : undefined);
+      res.writeHead(200, { "content-type": "application/json" }).end(json);
     } catch (error) {
       const rejection = error instanceof Rejection ? error : new Rejection(500, messageOf(error));
       entry.status = rejection.status;
       entry.error = rejection.message;
+      entry.rule = rejection.rule;
+      if (rejection !== error) res.setHeader("x-should-retry", "false"); // the model threw; the SDK would ask it again
       if (res.destroyed) return; // the client left before its body was read
       res.writeHead(rejection.status, { "content-type": "application/json" }).end(errorBody(rejection, requestId));
     }

@@ -1,6 +1,7 @@
-/** The parts of the viewer: a strip of blocks in proportion to their size, and the text of a block. */
-import type { Block } from "./model.ts";
-import type { Words } from "./words.ts";
+/** What the viewer is made of: a legend, a strip of blocks in proportion to their size, the text of a block. */
+
+import type { Words } from "./languages.ts";
+import type { Block } from "./timeline.ts";
 
 /** An element with properties and children. */
 export function make<Tag extends keyof HTMLElementTagNameMap>(
@@ -14,8 +15,40 @@ export function make<Tag extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** An element of a picture. */
+export function makeSvg(tag: string, attributes: Record<string, string | number>, ...children: Node[]): SVGElement {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, `${value}`);
+  element.append(...children);
+  return element;
+}
+
+/** A button for each item, in a list. */
+export function makeButtons<Each>(items: Each[], textOf: (item: Each) => string, select: (item: Each) => void) {
+  const made = items.map((item) => {
+    const button = make("button", { type: "button" }, textOf(item));
+    button.addEventListener("click", () => select(item));
+    return make("li", {}, button);
+  });
+  return make("ul", { className: "cv-buttons" }, ...made);
+}
+
+/** `sign`: in place of a square. */
+export type Item = { colour: string; name: string; value?: string; sign?: string };
+
+/** Names and values beside their colours. */
+export function makeLegend(items: Item[]): HTMLElement {
+  const made = items.map(({ colour, name, value = "", sign }) => {
+    const swatch = sign ? make("b", {}, sign) : make("i");
+    swatch.style[sign ? "color" : "background"] = colour;
+    return make("li", {}, swatch, name, make("span", { className: "cv-quiet" }, value));
+  });
+  return make("ul", { className: "cv-legend" }, ...made);
+}
+
 /** A block as the strip shows it: its size, its colour, and what it is in words. */
 export type Shown = { block: Block; tokens: number; colour: string; kind: string };
+export const nameOf = ({ kind, block }: Shown): string => (block.label ? `${kind}: ${block.label}` : kind);
 type Group = { all: Shown[]; tokens: number };
 
 /** Neighbours that are too small to be seen alone are one group. */
@@ -34,12 +67,20 @@ function groupsOf(blocks: Shown[], most: number): Group[] {
 
 export type Strip = { element: HTMLElement; mark: (ids: Set<number>, selected?: number) => void };
 
-/** One tab stop; the arrow keys up and down go from block to block. */
+/** Goes to the block before or after the selected one of a strip, which is its one tab stop. */
+export function stepIn(strip: Element, step: number): void {
+  const buttons = [...strip.getElementsByTagName("button")];
+  const from = buttons.findIndex((button) => button.getAttribute("aria-pressed") === "true");
+  const to = buttons[from < 0 ? 0 : from + step];
+  to?.focus();
+  to?.click();
+}
+
 export function makeStrip(blocks: Shown[], words: Words, select: (all: Shown[]) => void): Strip {
   const groups = groupsOf(blocks, 160);
   const buttons = groups.map(({ all, tokens }, i) => {
     const [first] = all;
-    const name = all.length > 1 ? words.group(all.length) : `${first?.kind}: ${first?.block.label}`;
+    const name = all.length === 1 && first ? nameOf(first) : words.group(all.length);
     const button = make("button", { type: "button", tabIndex: i === 0 ? 0 : -1 });
     button.ariaLabel = button.title = `${name}, ${words.tokens(tokens)}`;
     button.style.flexGrow = `${tokens}`;
@@ -50,71 +91,32 @@ export function makeStrip(blocks: Shown[], words: Words, select: (all: Shown[]) 
   });
   const element = make("div", { className: "cv-strip" }, ...buttons);
   element.role = "group";
-  element.addEventListener("keydown", (event) => {
-    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-    const from = event.target instanceof HTMLButtonElement ? buttons.indexOf(event.target) : -1;
-    const to = buttons[from + (step ?? 0)];
-    if (!step || !to) return;
-    event.preventDefault();
-    for (const button of buttons) button.tabIndex = button === to ? 0 : -1;
-    to.focus();
-    to.click();
-  });
   const mark: Strip["mark"] = (ids, selected) => {
     for (const [i, { all }] of groups.entries()) {
-      buttons[i]?.classList.toggle(
-        "cv-hit",
-        all.some(({ block }) => ids.has(block.id)),
-      );
+      const isHit = all.some(({ block }) => ids.has(block.id));
+      buttons[i]?.classList.toggle("cv-hit", isHit);
       const isSelected = all.some(({ block }) => block.id === selected);
       buttons[i]?.setAttribute("aria-pressed", `${isSelected}`);
+      if (buttons[i]) buttons[i].tabIndex = isSelected ? 0 : -1;
     }
+    if (buttons[0] && buttons.every(({ tabIndex }) => tabIndex < 0)) buttons[0].tabIndex = 0;
   };
   return { element, mark };
 }
 
-const FIRST = 20_000; // characters of a text that are shown at once
-const MORE = 200_000;
-
-/** The text of a block; of a long one a part, from shortly before `hit`. */
-export function makeText(
-  { block, tokens, kind }: Shown,
-  words: Words,
-  hit?: { at: number; length: number },
-): HTMLElement {
-  const { text, label } = block;
-  let from = Math.max(0, (hit?.at ?? 0) - FIRST / 4);
-  let to = from + FIRST;
-  const pre = make("pre", { tabIndex: 0 });
-  const note = make("p", { className: "cv-quiet" });
-  const earlier = make("button", { type: "button", textContent: `↑ ${words.more}` });
-  const later = make("button", { type: "button", textContent: `↓ ${words.more}` });
-  function draw(): void {
-    const end = hit ? hit.at + hit.length : from;
-    const marked = hit ? [text.slice(from, hit.at), make("mark", {}, text.slice(hit.at, end))] : [];
-    pre.replaceChildren(...marked, text.slice(end, to));
-    earlier.hidden = from === 0;
-    later.hidden = to >= text.length;
-    note.hidden = earlier.hidden && later.hidden;
-    note.textContent = words.cut(Math.min(to, text.length) - from, text.length);
-  }
-  earlier.addEventListener("click", () => {
-    from = Math.max(0, from - MORE);
-    draw();
-  });
-  later.addEventListener("click", () => {
-    to += MORE;
-    draw();
-  });
-  draw();
-  const heading = make("h4", {}, `${kind}: ${label}`, make("span", {}, words.tokens(tokens)));
-  return make("article", { className: "cv-text" }, heading, note, earlier, pre, later);
+/** The text of a block, with `hit` marked in it. */
+export function makeText(shown: Shown, words: Words, hit?: { at: number; length: number }): HTMLElement {
+  const { text } = shown.block;
+  const end = hit ? hit.at + hit.length : 0;
+  const marked = hit ? [text.slice(0, hit.at), make("mark", {}, text.slice(hit.at, end))] : [];
+  const heading = make("h4", {}, nameOf(shown), make("span", {}, words.tokens(shown.tokens)));
+  return make("article", { className: "cv-text" }, heading, make("pre", { tabIndex: 0 }, ...marked, text.slice(end)));
 }
 
 /** The blocks of a group, each opens its text. */
 export function makeList(all: Shown[], words: Words, select: (shown: Shown) => void): HTMLElement {
   const items = all.slice(0, 500).map((shown) => {
-    const button = make("button", { type: "button" }, `${shown.kind}: ${shown.block.label}`);
+    const button = make("button", { type: "button" }, nameOf(shown));
     button.addEventListener("click", () => select(shown));
     return make("li", {}, button, make("span", { className: "cv-quiet" }, words.tokens(shown.tokens)));
   });

@@ -1,23 +1,19 @@
 /** The viewer: opens a session and shows its context over time, at a model call and at a compaction. */
-import { colourOf, colourRules, costOf, drawChart, MARGIN, type View } from "./chart.ts";
-import { make, makeList, makeStrip, makeText, type Shown, type Strip } from "./elements.ts";
-import {
-  type Block,
-  blocksAt,
-  type Compaction,
-  type Extent,
-  fatesOf,
-  largestOf,
-  seriesFor,
-  type Timeline,
-  totalOf,
-} from "./model.ts";
-import { type Language, MOST_HITS, nameOfSeries, WORDS } from "./words.ts";
+import { colourFor, colourRules } from "./context-chart.ts";
+import { makeCompaction, makeMoment, type Place } from "./details.ts";
+import { type Item, make, makeButtons, makeLegend, stepIn } from "./elements.ts";
+import { type Language, WORDS, type Words } from "./languages.ts";
+import { makeOverTime } from "./over-time.ts";
+import { listOf } from "./prices.ts";
+import { makeSessions } from "./sessions-list.ts";
+import { type Compaction, dollarsOf, largestOf, type Timeline } from "./timeline.ts";
 import type { Answer, Question } from "./worker.ts";
 
 export type Options = {
   /** What is open at first. */
-  source?: { name: string; text: string } | { name: string; url: string };
+  source?: { name: string; url: string };
+  /** Of `npm run view`: the file that is open at first, and whether the list of sessions is. */
+  served?: { file: string; isOpen: boolean };
   /** Only the chart and the blocks, to be embedded in a page. */
   compact?: boolean;
   lang?: Language;
@@ -25,50 +21,59 @@ export type Options = {
   href?: string;
 };
 
-type Hit = { shown: Shown; at: number; length: number };
+/** What is shown: a model call or a compaction, by its index. */
+type Step = { call?: number; compaction?: number };
+
+function stepInAddress(): Step & { file?: string } {
+  const values = new URLSearchParams(location.hash.slice(1));
+  const index = (name: string) => (/^\d+$/.test(values.get(name) ?? "") ? Number(values.get(name)) - 1 : undefined);
+  return { call: index("call"), compaction: index("compaction"), file: values.get("file") ?? undefined };
+}
+
+function setAddress({ call, compaction }: Step, file: string): void {
+  const values = new URLSearchParams(file && { file });
+  if (compaction !== undefined) values.set("compaction", `${compaction + 1}`);
+  else values.set("call", `${(call ?? 0) + 1}`);
+  history.replaceState(history.state, "", `#${values}`);
+}
 
 /** Shows the viewer in `element`. @returns what removes it */
-export function mount(element: HTMLElement, { source, compact = false, lang = "en", href }: Options = {}): () => void {
+export function mount(element: HTMLElement, { source, served, compact = false, lang = "en", href }: Options = {}) {
   const words = WORDS[lang];
   const end = new AbortController();
-  const { signal } = end;
-  const status = make("p", { className: "cv-status" });
-  status.role = "status";
+  const status = make("p", { className: "cv-status", role: "status" });
   const title = make("h1");
   const body = make("div");
-  const root = make("section", { className: `context-viewer${compact ? " cv-compact" : ""}`, lang });
-  root.append(make("style", {}, colourRules), ...(compact ? [] : [title, makeChooser()]), status, body);
-  element.replaceChildren(root);
+  const list = make("div");
+  const summary = make("summary", {}, words.sessions(0));
+  const sessions = make("details", { hidden: !served, open: served?.isOpen }, summary, list);
+  let file = "";
   let worker: Worker | undefined;
-  let endSession = () => {};
 
-  function makeChooser(): HTMLElement {
-    const input = make("input", { type: "file", accept: ".jsonl,.json,.txt" });
-    const open = (file?: File) => file && read({ name: file.name, file });
-    input.addEventListener("change", () => open(input.files?.[0]));
-    const over = (event: DragEvent) => event.preventDefault();
-    const drop = (event: DragEvent) => {
-      event.preventDefault();
-      open(event.dataTransfer?.files[0]);
-    };
-    document.addEventListener("dragover", over, { signal });
-    document.addEventListener("drop", drop, { signal });
-    const label = make("label", { className: "cv-choose" }, words.choose, input);
-    return make("div", { className: "cv-chooser" }, label, make("p", {}, words.drop, " ", make("b", {}, words.local)));
-  }
-
-  function read(question: Question): void {
+  function read(question: Question, first: Step = {}): void {
+    let shown: ReturnType<typeof makeSession> | undefined;
     worker?.terminate();
     title.textContent = question.name;
     status.textContent = words.reading(question.name);
     worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
     worker.addEventListener("message", ({ data }: MessageEvent<Answer>) => {
-      worker?.terminate();
-      endSession();
-      body.replaceChildren();
-      if ("error" in data) status.textContent = words.unreadable(question.name, data.error);
+      if (!question.isLive) worker?.terminate();
+      if ("stopped" in data) status.textContent = words.stopped;
+      else if ("error" in data) status.textContent = words.unreadable(question.name, data.error);
       else if ("fault" in data) status.textContent = words.faults[data.fault](question.name);
-      else endSession = show(data);
+      else if (data.moments.length === 0) status.textContent = words.nothing;
+      else {
+        status.textContent = `${words.overview(data)} ${question.isLive ? words.live : ""}`;
+        const focused = body.contains(document.activeElement) && !data.isNew && labelOf(document.activeElement);
+        const tell = compact ? () => {} : (step: Step) => setAddress(step, file);
+        shown = makeSession(data, words, compact, tell, data.isNew ? { first } : { before: shown });
+        body.replaceChildren(shown.element);
+        if (compact && href) body.append(make("p", {}, make("a", { href }, words.open)));
+        const all = focused ? [...body.querySelectorAll<HTMLElement>("input, button, pre")] : [];
+        all.find((each) => labelOf(each) === focused)?.focus({ preventScroll: true });
+        return;
+      }
+      if (!("stopped" in data)) body.replaceChildren();
     });
     worker.addEventListener("error", ({ message }) => {
       status.textContent = words.unreadable(question.name, message);
@@ -76,256 +81,170 @@ export function mount(element: HTMLElement, { source, compact = false, lang = "e
     worker.postMessage(question);
   }
 
-  function show(timeline: Timeline): () => void {
-    const { moments, compactions, series } = timeline;
-    const largest = largestOf(timeline);
-    status.textContent = moments.length > 0 ? words.overview(timeline) : words.nothing;
-    if (moments.length === 0) return () => {};
-
-    const views: View[] = !compact && moments.some(({ usage }) => usage) ? ["context", "cache", "cost"] : ["context"];
-    const charts = views.map(() => make("div", { className: "cv-chart" }));
-    const cursor = make("div", { className: "cv-cursor" });
-    const plots = make("div", { className: "cv-plots" }, ...charts, cursor);
-    const slider = make("input", { type: "range", min: "1", max: `${moments.length}`, ariaLabel: words.request });
-    const jumps = make("ul", { className: "cv-jumps" });
-    const detail = make("div", { className: "cv-detail" });
-    const reader = make("div", { className: "cv-reader" });
-    let selected = moments.findIndex(({ tokens }) => tokens === largest);
-
-    function draw(): void {
-      const width = Math.max(280, plots.clientWidth);
-      for (const [i, view] of views.entries()) {
-        const height = view === "context" ? (compact ? 220 : 300) : 110;
-        charts[i]?.replaceChildren(drawChart(timeline, { document, width, height, words, view }));
-      }
-      moveCursor();
-    }
-    function moveCursor(): void {
-      const space = plots.clientWidth - MARGIN.left - MARGIN.right;
-      cursor.style.left = `${MARGIN.left + (space * (selected + 0.5)) / moments.length}px`;
-      slider.value = `${selected + 1}`;
-    }
-
-    const shownIn = (blocks: Block[], charsPerToken: number): Shown[] =>
-      blocks.map((block) => {
-        const name = seriesFor(block, series);
-        const kind = block.kind === "result" ? words.results(block.tool ?? "") : nameOfSeries(name, words);
-        return { block, tokens: block.chars / charsPerToken, colour: colourOf(name, series), kind };
-      });
-    function systemOf(tokens: number): Shown[] {
-      const kind = nameOfSeries("system", words);
-      const block: Block = { id: -1, kind: "system", label: words.tokens(tokens), text: words.notInFile, chars: 0 };
-      return tokens > 0 ? [{ block, tokens, colour: colourOf("system", series), kind }] : [];
-    }
-    function showText(shown: Shown, strips: Strip[], hit?: Hit, hits = new Set<number>()): void {
-      reader.replaceChildren(makeText(shown, words, hit));
-      const original = timeline.blocks[shown.block.original ?? -1];
-      if (original) {
-        const tokens = (shown.tokens * original.chars) / shown.block.chars;
-        reader.append(make("p", {}, words.original), makeText({ ...shown, block: original, tokens }, words));
-      }
-      const [mark] = reader.getElementsByTagName("mark");
-      mark?.parentElement?.scrollTo({ top: mark.offsetTop - mark.parentElement.offsetTop - 100 });
-      for (const strip of strips) strip.mark(hits, shown.block.id);
-    }
-    function stripOf(blocks: Shown[], strips: Strip[]): HTMLElement {
-      const strip = makeStrip(blocks, words, (all) => {
-        const [first] = all;
-        if (all.length > 1) reader.replaceChildren(makeList(all, words, (shown) => showText(shown, strips)));
-        else if (first) showText(first, strips);
-      });
-      strips.push(strip);
-      return strip.element;
-    }
-
-    function showMoment(index: number): void {
-      selected = Math.max(0, Math.min(moments.length - 1, index));
-      const moment = moments[selected];
-      if (!moment) return;
-      moveCursor();
-      const heading = words.atRequest(selected + 1, moments.length);
-      slider.ariaValueText = `${heading}, ${words.tokens(moment.tokens)}`;
-      const parts = series.map((name, i) => {
-        const tokens = moment.sizes[i] ?? 0;
-        const share = `${Math.round((100 * tokens) / (moment.tokens || 1))} %`;
-        return legendItem(colourOf(name, series), nameOfSeries(name, words), `${words.tokens(tokens)} · ${share}`);
-      });
-      const { usage } = moment;
-      const paid = (["read", "written", "input", "output"] as const).map((part) => {
-        return legendItem(`var(--cv-${part})`, nameOfSeries(part, words), words.tokens(usage?.[part] ?? 0));
-      });
-      const strips: Strip[] = [];
-      const blocks = [...systemOf(moment.system), ...shownIn(blocksAt(timeline, moment), moment.charsPerToken)];
-      const facts = [words.tokens(moment.tokens)];
-      if (moment.time) facts.push(new Date(moment.time).toLocaleString(lang));
-      if (moment.isCold) facts.push(words.coldAfter((moment.gap ?? 0) / 60_000));
-      const strip = stripOf(blocks, strips);
-      const search = compact ? [] : [searchIn(blocks, strips)];
-      const hint = make("p", { className: "cv-quiet" }, words.hint);
-      const legends = [parts, usage ? paid : []].map((items) => make("ul", { className: "cv-legend" }, ...items));
-      detail.replaceChildren(
-        make("h3", {}, heading),
-        make("p", {}, facts.join(" · ")),
-        ...search,
-        strip,
-        hint,
-        ...legends,
-      );
-      reader.replaceChildren();
-    }
-
-    function searchIn(blocks: Shown[], strips: Strip[]): HTMLElement {
-      const input = make("input", { type: "search", placeholder: words.search, ariaLabel: words.search });
-      const count = make("output");
-      let hits: Hit[] = [];
-      let at = 0;
-      const go = (step: number) => {
-        at = (at + step + hits.length) % (hits.length || 1);
-        const hit = hits[at];
-        count.textContent = input.value ? words.hits(at + 1, hits.length) : "";
-        if (hit) showText(hit.shown, strips, hit, new Set(hits.map(({ shown }) => shown.block.id)));
-        else for (const strip of strips) strip.mark(new Set());
-      };
-      input.addEventListener("input", () => {
-        hits = input.value ? hitsIn(blocks, input.value) : [];
-        at = 0;
-        go(0);
-      });
-      input.addEventListener("keydown", ({ key, shiftKey }) => key === "Enter" && go(shiftKey ? -1 : 1));
-      const button = (label: string, step: number) => {
-        const made = make("button", { type: "button", textContent: label });
-        made.addEventListener("click", () => go(step));
-        return made;
-      };
-      const buttons = [button(words.previous, -1), button(words.next, 1)];
-      return make("div", { className: "cv-search" }, input, ...buttons, count);
-    }
-
-    function showCompaction(compaction: Compaction): void {
-      const { moment, before, after, trigger, kept } = compaction;
-      selected = Math.max(0, moment - 1);
-      moveCursor();
-      const charsPerToken = moments[selected]?.charsPerToken ?? 1;
-      const fates = fatesOf(timeline, compaction);
-      const strips: Strip[] = [];
-      const side = (extent: Extent & { tokens: number }, name: string, groupOf: (shown: Shown) => [string, string]) => {
-        const groups = new Map<string, { colour: string; count: number; tokens: number }>();
-        const blocks = shownIn(blocksAt(timeline, extent), charsPerToken).map((shown) => {
-          const [label, colour] = groupOf(shown);
-          const group = groups.get(label) ?? { colour, count: 0, tokens: 0 };
-          groups.set(label, { colour, count: group.count + 1, tokens: group.tokens + shown.tokens });
-          return { ...shown, colour, kind: label === shown.kind ? label : `${label} · ${shown.kind}` };
-        });
-        const items = [...groups].map(([label, { colour, count, tokens }]) => {
-          return legendItem(colour, label, `${words.blocks(count)} · ${words.tokens(tokens)}`);
-        });
-        const list = make("ul", { className: "cv-legend" }, ...items);
-        return make(
-          "div",
-          {},
-          make("h4", {}, `${name}: ${words.tokens(extent.tokens)}`),
-          stripOf(blocks, strips),
-          list,
-        );
-      };
-      const old = side(before, words.before, ({ block }) => {
-        const fate = fates.get(block.id) ?? "summarized";
-        return [words.fates[fate], `var(--cv-${fate})`];
-      });
-      const isKept = new Set(kept);
-      const young = side(after, words.after, ({ block, kind, colour }) => {
-        if (isKept.has(block.id)) return [words.fates.kept, "var(--cv-kept)"];
-        return block.original === undefined ? [kind, colour] : [words.fates.disk, "var(--cv-disk)"];
-      });
-      const heading = make("h3", {}, words.atCompaction(moment + 1));
-      const reason = make("p", {}, words.triggers[trigger] ?? trigger);
-      detail.replaceChildren(heading, reason, make("div", { className: "cv-sides" }, old, young));
-      reader.replaceChildren();
-    }
-
-    for (const compaction of compactions) {
-      const title = words.triggers[compaction.trigger] ?? "";
-      const button = make("button", { type: "button", title }, words.took(compaction));
-      button.addEventListener("click", () => showCompaction(compaction));
-      jumps.append(make("li", {}, button));
-    }
-    slider.addEventListener("input", () => showMoment(Number(slider.value) - 1));
-    const pick = ({ clientX, buttons }: PointerEvent) => {
-      if (buttons !== 1) return;
-      const { left, width } = plots.getBoundingClientRect();
-      const share = (clientX - left - MARGIN.left) / (width - MARGIN.left - MARGIN.right);
-      showMoment(Math.floor(share * moments.length));
-      slider.focus({ preventScroll: true });
-    };
-    plots.addEventListener("pointerdown", pick);
-    plots.addEventListener("pointermove", pick);
-    const step = (event: KeyboardEvent) => {
-      const to = { ArrowLeft: selected - 1, ArrowRight: selected + 1, Home: 0, End: moments.length - 1 }[event.key];
-      if (to === undefined || event.target instanceof HTMLInputElement || event.target instanceof HTMLPreElement)
-        return;
-      event.preventDefault();
-      showMoment(to);
-      slider.focus({ preventScroll: true });
-    };
-    root.addEventListener("keydown", step);
-
-    body.append(make("h2", {}, words.overTime), plots, slider, marksIn(timeline));
-    if (compactions.length > 0) body.append(make("h3", {}, words.compactions), jumps);
-    body.append(detail, reader);
-    if (!compact) body.append(sourcesOf(timeline));
-    else if (href) body.append(make("p", {}, make("a", { href }, words.open)));
-    const observer = new ResizeObserver(draw);
-    observer.observe(plots);
-    draw();
-    showMoment(selected);
-    return () => {
-      observer.disconnect();
-      root.removeEventListener("keydown", step);
-    };
+  /** A file of `npm run view`. */
+  function open(name: string, first?: Step): void {
+    file = name;
+    const url = new URL(`session?${new URLSearchParams({ file })}`, document.baseURI).href;
+    read({ name: file.split(/[\\/]/).at(-1) ?? "", url, isLive: true }, first);
+    void showSessions();
   }
-
-  function legendItem(colour: string, name: string, value = ""): HTMLElement {
-    const swatch = make("i");
-    swatch.style.background = colour;
-    return make("li", {}, swatch, name, make("span", { className: "cv-quiet" }, value));
+  async function showSessions(): Promise<void> {
+    const response = await fetch("sessions", { signal: end.signal }).catch(() => undefined);
+    const listed = response?.ok ? await response.json() : [];
+    summary.textContent = words.sessions(listed.length);
+    list.replaceChildren(makeSessions(listed, words, file, open));
   }
+  sessions.addEventListener("toggle", () => sessions.open && served && void showSessions());
 
-  function marksIn({ moments, compactions }: Timeline): HTMLElement {
-    const marks = make("ul", { className: "cv-legend" });
-    if (compactions.length > 0) marks.append(legendItem("var(--cv-text)", words.compactionMark));
-    if (moments.some(({ isCold }) => isCold)) marks.append(legendItem("var(--cv-cold)", words.coldMark));
-    return marks;
-  }
-
-  function sourcesOf(timeline: Timeline): HTMLElement {
-    const usages = timeline.moments.flatMap(({ usage }) => usage ?? []);
-    const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
-    const paid = sum(usages.flatMap((usage) => Object.values(costOf(usage))));
-    const uncached = sum(usages.map((usage) => totalOf(usage) + 5 * usage.output));
-    const texts = [words.source(timeline)];
-    if (usages.length > 0) texts.push(words.cost(paid, `${Math.round((100 * paid) / uncached)} %`));
-    if (timeline.skipped.length > 0) texts.push(`${words.leftOut}: ${timeline.skipped.map(words.skipped).join("; ")}.`);
-    return make("footer", { className: "cv-quiet" }, ...texts.map((text) => make("p", {}, text)));
-  }
-
-  if (source) read("url" in source ? { ...source, url: new URL(source.url, document.baseURI).href } : source);
+  const choose = (question: Question) => {
+    file = "";
+    read(question);
+  };
+  const head = compact ? [] : [title, sessions, makeChooser(words, choose, end.signal)];
+  const className = `context-viewer${compact ? " cv-compact" : ""}`;
+  element.replaceChildren(make("section", { className, lang }, make("style", {}, colourRules), ...head, status, body));
+  const address = compact ? {} : stepInAddress();
+  if (served) open(address.file ?? served.file, address);
+  else if (source) read({ ...source, url: new URL(source.url, document.baseURI).href }, address);
   return () => {
     end.abort();
-    endSession();
     worker?.terminate();
     element.replaceChildren();
   };
 }
 
-/** Where `text` occurs, whatever the case. */
-function hitsIn(blocks: Shown[], text: string): Hit[] {
-  const pattern = new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "gi");
-  const hits: Hit[] = [];
-  for (const shown of blocks) {
-    for (const match of shown.block.text.matchAll(pattern)) {
-      hits.push({ shown, at: match.index, length: match[0].length });
-      if (hits.length === MOST_HITS) return hits;
-    }
+/** How an element that takes the focus is called, in a session that grows, too. */
+const labelOf = (element: Element | null) =>
+  element?.getAttribute("aria-label") || element?.ariaLabel || element?.textContent;
+
+/** Takes a file that is chosen, or dropped anywhere on the page until `signal` ends that. */
+function makeChooser(words: Words, read: (question: Question) => void, signal: AbortSignal): HTMLElement {
+  const input = make("input", { type: "file", accept: ".jsonl,.json,.txt" });
+  const open = (file?: File) => file && read({ name: file.name, file });
+  input.addEventListener("change", () => open(input.files?.[0]));
+  const drop = (event: DragEvent) => {
+    event.preventDefault();
+    if (event.type === "drop") open(event.dataTransfer?.files[0]);
+  };
+  document.addEventListener("dragover", drop, { signal });
+  document.addEventListener("drop", drop, { signal });
+  const label = make("label", { className: "cv-choose" }, words.choose, input);
+  return make("div", { className: "cv-chooser" }, label, make("p", {}, words.drop, " ", make("b", {}, words.local)));
+}
+
+type Shown = { timeline: Timeline; step: Step; place: Place };
+
+/**
+ * A session that has model calls: the largest prompt is shown first, or what is shown of the session `before` it grew, or
+ * its newest call if that was shown. `tell` is called with each step.
+ */
+function makeSession(
+  timeline: Timeline,
+  words: Words,
+  compact: boolean,
+  tell: (step: Step) => void,
+  { first = {}, before }: { first?: Step; before?: Shown },
+) {
+  const { moments, compactions } = timeline;
+  const largest = largestOf(timeline);
+  const place: Place = before?.place ?? { scroll: 0, search: "" };
+  const shown: Shown = { timeline, step: {}, place };
+  let selected = 0;
+  const detail = make("div");
+  const overTime = makeOverTime(timeline, words, compact, (chosen) =>
+    typeof chosen === "number" ? show(chosen) : showCompaction(chosen),
+  );
+  function select(index: number): void {
+    selected = Math.max(0, Math.min(moments.length - 1, index));
+    overTime.moveTo(selected);
   }
-  return hits;
+  function show(index: number): void {
+    select(index);
+    shown.step = { call: selected };
+    tell(shown.step);
+    detail.replaceChildren(makeMoment(timeline, selected, words, compact, place));
+  }
+  function showCompaction(compaction: Compaction): void {
+    select(compaction.moment - 1);
+    shown.step = { compaction: compactions.indexOf(compaction) };
+    tell(shown.step);
+    detail.replaceChildren(makeCompaction(timeline, compaction, words, place));
+  }
+  const jumps = makeButtons(compactions, (each) => words.took(each, moments.length), showCompaction);
+  jumps.classList.add("cv-jumps");
+  const asked = makeRequests(timeline, words, show);
+  const parts = [
+    ...[make("h2", {}, words.overTime), overTime.element, makeMarks(timeline, words)],
+    ...(compact ? [] : [asked]),
+    make("div", { hidden: compactions.length === 0 }, make("h3", {}, words.compactions), jumps),
+    detail,
+  ];
+  const element = make("div", {}, ...parts, ...(compact ? [] : [makeSources(timeline, words)]));
+  element.addEventListener("keydown", (event) => {
+    const { key, target } = event;
+    if ((target instanceof HTMLInputElement && target.type === "search") || target instanceof HTMLPreElement) return;
+    const to = { ArrowLeft: selected - 1, ArrowRight: selected + 1, Home: 0, End: moments.length - 1 }[key];
+    const step = { ArrowUp: -1, ArrowDown: 1 }[key];
+    if (to === undefined && !step) return;
+    event.preventDefault();
+    if (to !== undefined) {
+      show(to);
+      overTime.focus();
+    } else {
+      const strip = (target instanceof Element && target.closest(".cv-strip")) || detail.querySelector(".cv-strip");
+      if (strip) stepIn(strip, step ?? 0);
+    }
+  });
+  const { call, compaction } = before?.step ?? first;
+  const isLast = before !== undefined && call === before.timeline.moments.length - 1;
+  const chosen = compactions[compaction ?? -1];
+  if (chosen) showCompaction(chosen);
+  else show(isLast ? moments.length - 1 : (call ?? moments.findIndex(({ tokens }) => tokens === largest)));
+  return Object.assign(shown, { element }); // whose step changes
+}
+
+/** What the signs in the chart mean. */
+function makeMarks({ moments, compactions, requests }: Timeline, words: Words): HTMLElement {
+  const colours = new Set(compactions.map(colourFor));
+  if (moments.some(({ missed }) => missed)) colours.add("var(--cv-cold)");
+  if (requests.length > 0) colours.add("var(--cv-request)");
+  const items = [...colours].map((colour): Item => {
+    const mark = colour.slice(9, -1); // of var(--cv-…)
+    return { colour, name: words.marks[mark] ?? "", sign: { cold: "◆", request: "▲" }[mark] ?? "↓" };
+  });
+  return makeLegend(items);
+}
+
+/** A button for each request: its text, its model calls, and what they cost. */
+function makeRequests(
+  { requests, blocks, moments }: Timeline,
+  words: Words,
+  show: (moment: number) => void,
+): HTMLElement {
+  const textOf = ({ block }: Timeline["requests"][number], i: number) => {
+    const calls = moments.filter(({ request }) => request === i);
+    return words.asked(i + 1, blocks[block]?.label ?? "", calls);
+  };
+  const items = requests.map((each, i) => ({ ...each, text: textOf(each, i) }));
+  const list = makeButtons(
+    items,
+    ({ text }) => text,
+    ({ moment }) => show(moment),
+  );
+  return make("div", { hidden: items.length === 0 }, make("h3", {}, words.requests), list);
+}
+
+/** Where the sizes come from, what was paid, and what of the file is not shown. */
+function makeSources(timeline: Timeline, words: Words): HTMLElement {
+  const { moments } = timeline;
+  const texts = [words.source(timeline)];
+  const dollars = dollarsOf(moments);
+  const models = [...new Set(moments.flatMap(({ model }) => model ?? []))];
+  if (dollars !== undefined) texts.push(words.cost(dollars, moments.filter(({ cost }) => !cost).length));
+  texts.push(...models.map((model) => words.prices(model, listOf(model))));
+  if (models.length === 0) texts.push(words.noModel);
+  const estimates = moments.filter(({ isEstimate }) => isEstimate).length;
+  if (estimates > 0) texts.push(words.estimates(estimates));
+  if (timeline.skipped.length > 0) texts.push(`${words.leftOut}: ${timeline.skipped.map(words.skipped).join("; ")}.`);
+  return make("footer", { className: "cv-quiet" }, ...texts.map((text) => make("p", {}, text)));
 }

@@ -9,4 +9,5 @@ follow();
 const lang = navigator.language.startsWith("zh") ? "zh" : "en";
 document.documentElement.lang = lang;
 const main = document.querySelector("main");
-if (main) mount(main, { source: { name: document.title, url: "session" }, lang });
+const { file = "", choose } = main?.dataset ?? {};
+if (main) mount(main, { served: { file, isOpen: choose !== undefined }, lang });

@@ -2,52 +2,86 @@
  * Shows what is in the context of a session, in a browser. Nothing leaves this machine.
  *
  *     npm run view -- FILE      a transcript of s06 or a session of Claude Code
- *     npm run view -- FOLDER    the newest .jsonl file in it and in the folders below it
- *     npm run view              the newest of .transcripts/; if there is none, the recorded demo
+ *     npm run view -- FOLDER    the sessions in it and in the folders below it, to choose from; the newest is open
+ *     npm run view              the newest of .transcripts/ and .offline/.transcripts/; if there is none, the recorded demo
  *
- * BROWSER=none only prints the address.
+ * A session that is being written is followed. BROWSER=none only prints the address.
  */
 import { spawn } from "node:child_process";
-import { createReadStream, existsSync, readdirSync } from "node:fs";
+import { createReadStream, existsSync, statSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { sessionFiles } from "../bench/sessions.ts";
+import { filesIn, newestFirst, sessionFiles, subagentsIn } from "../sessions/files.ts";
+import { readTimeline } from "./read-timeline.ts";
+import type { Listed } from "./sessions-list.ts";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
-const TRANSCRIPTS = ".transcripts";
+const OWN = [".transcripts", join(".offline", ".transcripts")];
+const MOST_LISTED = 100; // sessions, and the files of their subagents
 
-/** @throws if there is no such session */
-function sessionFile(path?: string): string {
-  const isOwn = existsSync(TRANSCRIPTS) && readdirSync(TRANSCRIPTS).some((name) => name.endsWith(".jsonl"));
-  const [newest = ""] = sessionFiles(path ?? (isOwn ? TRANSCRIPTS : join(HERE, "demo.jsonl")));
-  return newest;
+/** The sessions, newest first, and then the files of subagents. @throws if there is no such session */
+function filesFor(path?: string): { file: string; parent?: string }[] {
+  const own = OWN.filter((folder) => existsSync(folder) && filesIn(folder).length > 0);
+  const places = path ? [path] : own.length > 0 ? own : [join(HERE, "demo.jsonl")];
+  const main = newestFirst(places.flatMap(sessionFiles)).slice(0, MOST_LISTED);
+  const isFile = places.some((place) => statSync(place).isFile());
+  const beside = places.flatMap((file) => [join(dirname(file), "tasks"), file.replace(/\.jsonl$/, "")]);
+  const folders = isFile ? beside.filter((each) => existsSync(each) && statSync(each).isDirectory()) : places;
+  const shown = new Set(main);
+  const children = folders
+    .flatMap(subagentsIn)
+    .filter(({ file, parent }) => !shown.has(file) && shown.has(parent ?? ""));
+  return [...main.map((file) => ({ file })), ...children];
+}
+
+const tagOf = (file: string): string => {
+  const { ino, size, mtimeMs } = statSync(file);
+  return `"${ino}-${size}-${mtimeMs}"`;
+};
+
+const listed = new Map<string, { tag: string; row: Listed }>();
+async function list(files: { file: string; parent?: string }[]): Promise<Listed[]> {
+  const rows: Listed[] = [];
+  for (const { file, parent } of files) {
+    const tag = tagOf(file);
+    const known = listed.get(file);
+    if (known?.tag === tag) rows.push(known.row);
+    else {
+      const timeline = readTimeline(await readFile(file, "utf8"), file);
+      if ("fault" in timeline) continue;
+      const { moments, compactions, requests, blocks } = timeline;
+      const request = blocks[requests[0]?.block ?? 0]?.label ?? "";
+      const { mtimeMs, size: bytes } = statSync(file);
+      const time = moments.at(-1)?.time ?? mtimeMs;
+      const row = { file, parent, time, request, calls: moments.length, compactions: compactions.length, bytes };
+      listed.set(file, { tag, row });
+      rows.push(row);
+    }
+  }
+  return rows;
 }
 
 /** The viewer as files of a page: the worker keeps the name that main.ts asks for. */
 async function bundle(): Promise<Map<string, string>> {
   const entryPoints = ["page.ts", "worker.ts", "style.css"].map((name) => join(HERE, name));
-  const { outputFiles } = await build({
-    entryPoints,
-    outdir: HERE,
-    bundle: true,
-    minify: true,
-    format: "esm",
-    write: false,
-  });
+  const options = { bundle: true, minify: true, format: "esm", write: false } as const;
+  const { outputFiles } = await build({ ...options, entryPoints, outdir: HERE });
   return new Map(outputFiles.map(({ path, text }) => [`/${basename(path).replace("worker.js", "worker.ts")}`, text]));
 }
 
-const pageOf = (name: string) => `<!doctype html>
+const escaped = (text: string) => text.replace(/[&<"]/g, (letter) => `&#${letter.charCodeAt(0)};`);
+const pageOf = (file: string, isFolder: boolean) => `<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
-<title>${name}</title>
+<title>${escaped(basename(file))}</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="style.css">
 <style>body { margin: 0; } .dark body { background: #1b1b1f; }</style>
 <script type="module" src="page.js"></script>
-<main></main>
+<main data-file="${escaped(file)}"${isFolder ? " data-choose" : ""}></main>
 `;
 
 function openBrowser(url: string): void {
@@ -60,15 +94,28 @@ function openBrowser(url: string): void {
 }
 
 async function main(): Promise<void> {
-  const file = sessionFile(process.argv[2]);
-  const files = (await bundle()).set("/", pageOf(basename(file).replace(/[&<]/g, "_")));
+  const path = process.argv[2];
+  let sessions = filesFor(path);
+  const file = sessions[0]?.file ?? "";
+  const files = (await bundle()).set("/", pageOf(file, path !== undefined && path !== file));
   const types: Record<string, string> = { "/": "text/html", "/style.css": "text/css" };
-  const server = createServer(({ url = "", headers }, response) => {
-    const text = files.get(url);
+  const server = createServer(async ({ url = "", headers }, response) => {
+    const { pathname, searchParams } = new URL(url, "http://127.0.0.1");
+    const text = files.get(pathname);
     const isOwn = headers.host?.startsWith("127.0.0.1:"); // another name would be a site that points here
-    if (isOwn && url === "/session") createReadStream(file).pipe(response);
-    else if (!isOwn || text === undefined) response.writeHead(404).end();
-    else response.writeHead(200, { "content-type": `${types[url] ?? "text/javascript"}; charset=utf-8` }).end(text);
+    const asked = searchParams.get("file") ?? file;
+    try {
+      if (isOwn && pathname === "/sessions") sessions = filesFor(path);
+      if (isOwn && pathname === "/sessions") response.end(JSON.stringify(await list(sessions)));
+      else if (isOwn && pathname === "/session" && sessions.some((each) => each.file === asked)) {
+        const etag = tagOf(asked);
+        if (headers["if-none-match"] === etag) response.writeHead(304).end();
+        else createReadStream(asked).pipe(response.setHeader("etag", etag));
+      } else if (!isOwn || text === undefined) response.writeHead(404).end();
+      else response.writeHead(200, { "content-type": `${types[url] ?? "text/javascript"}; charset=utf-8` }).end(text);
+    } catch {
+      response.writeHead(404).end(); // the file is gone
+    }
   });
   server.listen(0, "127.0.0.1", () => {
     const address = server.address();

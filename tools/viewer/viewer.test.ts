@@ -7,12 +7,12 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { parseHTML } from "linkedom";
 import type { Messages } from "../../agents/s06_context_compact.ts";
-import { capture, folder, optionsFor, server, user } from "../../tests/harness.ts";
+import { capture, folder, server, user } from "../../tests/harness.ts";
 import { rehearse } from "../offline/model.ts";
-import { drawFigure } from "./chart.ts";
-import { blocksAt, type Compaction, fatesOf, type Timeline } from "./model.ts";
-import { readTimeline } from "./timeline.ts";
-import { WORDS } from "./words.ts";
+import { drawFigure } from "./context-chart.ts";
+import { WORDS } from "./languages.ts";
+import { readTimeline } from "./read-timeline.ts";
+import { blocksAt, type Compaction, fatesOf, type Timeline } from "./timeline.ts";
 
 const path = (name: string) => fileURLToPath(new URL(`../../${name}`, import.meta.url));
 const linesOf = (...lines: object[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join("");
@@ -96,16 +96,27 @@ test("what the file does not explain is the system prompt and the tools; results
 test("a reply of several lines is one request, with its last count; a long pause leaves the cache cold", () => {
   const timeline = open(linesOf(...claudeSession()));
   const [first, second] = timeline.moments;
-  assert.deepEqual(first?.usage, { input: 3, read: 0, written: 9_000, output: 50, isHour: false });
+  assert.deepEqual(first?.usage, { input: 3, read: 0, written: 9_000, output: 50, isHour: false, isFinal: false });
   const kinds = second ? blocksAt(timeline, second).map(({ kind, label }) => `${kind} ${label}`) : [];
   const expected = ["request Look at the code.", "reply I look.", "call Read /app/a.ts", "result Read /app/a.ts"];
   assert.deepEqual(kinds, expected);
-  assert.deepEqual(
-    open(linesOf(...claudeSession(), ask(20, "More."), say(29, "m5", [0, 9_000, 1, 1]))).moments.map(
-      ({ isCold }) => isCold,
-    ),
-    [false, false, false, true, true],
-  );
+});
+
+test("why the prompt cache was missed: a pause, a compaction, another model, or what the file does not say", () => {
+  const more = [
+    ...[ask(20, "More."), say(20, "m5", [0, 8_800, 1, 1], { type: "text", text: "More." })],
+    ...[ask(21, "Other."), { ...say(21, "m6", [0, 8_900, 1, 1], { type: "text", text: "Other." }) }],
+    ...[ask(22, "Again."), say(22, "m7", [8_900, 100, 1, 1], { type: "text", text: "Read." })],
+  ];
+  Object.assign((more[3] as { message: object }).message, { model: "claude-sonnet-5-5" });
+  Object.assign((more[5] as { message: object }).message, { model: "claude-sonnet-5-5" });
+  const cut = claudeSession().map((each) => structuredClone(each)) as { message?: { id?: string; usage?: object } }[];
+  Object.assign(cut.at(-1)?.message?.usage ?? {}, { cache_read_input_tokens: 0, cache_creation_input_tokens: 8_700 });
+  const timeline = open(linesOf(...cut, ...more));
+  const why = timeline.moments.map(({ missed }) => missed?.why);
+  assert.deepEqual(why, [undefined, undefined, "changed", "compaction", "pause", "model", undefined]);
+  const { missed, ...moment } = timeline.moments[4] ?? assert.fail();
+  assert.match(missed ? WORDS.en.missed(missed, moment) : "", /7 min had passed .* lives 5 min\. Up to 8,701 tokens/);
 });
 
 test("a compaction of Claude Code takes all but its summary; a subagent's lines are left out and counted", () => {
@@ -149,10 +160,9 @@ test("messages that a compaction of Claude Code preserves are kept; results that
 
 // --- s06 -------------------------------------------------------------------------------------------------------------
 
-test("the sizes of a run of s06 are those that the server counted, also where layer 1 left no line", async () => {
+test("the sizes of a run of s06 are those that the server counted, and layer 1 is among its compactions", async () => {
   process.env.COMPACT_THRESHOLD = "12000";
-  const s06: typeof import("../../agents/s06_context_compact.ts") = await import("../../agents/s06_context_compact.ts");
-  delete process.env.COMPACT_THRESHOLD;
+  const s06 = await import("../../agents/s06_context_compact.ts");
   mkdirSync(join(folder, "library"));
   for (let i = 10; i < 40; i++) {
     writeFileSync(
@@ -161,15 +171,17 @@ test("the sizes of a run of s06 are those that the server counted, also where la
     );
   }
   server.model = rehearse;
-  const options = optionsFor(s06);
+  const { signal } = new AbortController();
+  const state = s06.newState();
+  const options = { system: s06.SYSTEM, tools: s06.TOOLS, approve: async () => {}, signal, state };
   const question =
     "Read every file in the library/ folder one by one and report the fact in each; use the compact tool when half are read.";
-  const { printed } = await capture(async () => {
+  await capture(async () => {
     const messages: Messages = [];
     s06.add(messages, user(question), options);
     await s06.agentLoop(messages, options);
   });
-  const timeline = open(readFileSync(options.transcript.file, "utf8"));
+  const timeline = open(readFileSync(state.file, "utf8"));
   const isSummary = (text: string) => text.includes("Write a summary of this conversation");
   const calls = server.journal.filter(({ request }) => !isSummary(JSON.stringify(request.messages.at(-1))));
   assert.equal(timeline.moments.length, calls.length);
@@ -177,62 +189,92 @@ test("the sizes of a run of s06 are those that the server counted, also where la
     const shown = timeline.moments[i]?.tokens ?? 0;
     assert.ok(Math.abs(shown / promptTokens - 1) < 0.04, `request ${i + 1}: ${shown} shown, ${promptTokens} counted`);
   }
-  const cleared = timeline.compactions.filter(({ trigger }) => trigger === "micro");
-  assert.equal(cleared.length, printed.split("[micro_compact]").length - 1);
-  assert.ok(cleared.length > 0);
-  assert.deepEqual(timeline.limits, [{ tokens: 12_000, source: "inferred" }]);
+  const triggers = timeline.compactions.map(({ trigger }) => trigger);
+  assert.ok(triggers.includes("micro") && triggers.includes("tool"), `${triggers}`);
+  assert.deepEqual(timeline.limits, [{ tokens: 12_000, source: "recorded" }]);
+  for (const { before, after, moment } of timeline.compactions) {
+    for (const side of [before, after]) assert.ok(side.system > 100, `${side.system}`);
+    const next = timeline.moments[moment]?.tokens ?? 0;
+    assert.ok(Math.abs(next / after.tokens - 1) < 0.15, `${after.tokens} after, ${next} in the next prompt`);
+  }
+  const [request, ...none] = timeline.requests;
+  assert.deepEqual([timeline.blocks[request?.block ?? -1]?.text, none], [question, []]);
 });
 
-test("the recorded demo shows what a compaction keeps, sums up and restores, and what layer 1 leaves on disk", () => {
-  const timeline = openFile("tools/viewer/demo.jsonl");
-  const fates = timeline.compactions.map(
-    (compaction) => [compaction.trigger, countFates(timeline, compaction)] as const,
-  );
-  assert.deepEqual(
-    fates.map(([trigger]) => trigger),
-    ["micro", "micro", "tool", "auto", "auto"],
-  );
-  assert.deepEqual(fates[0]?.[1], { kept: 37, disk: 10 });
-  assert.deepEqual(fates[2]?.[1], { kept: 4, summarized: 71, disk: 19 });
-  const after = timeline.compactions[2] && blocksAt(timeline, timeline.compactions[2].after);
-  const kinds = after?.map(({ kind }) => kind);
-  assert.deepEqual(kinds, ["summary", "file", "file", "file", "request", "reply", "call", "result"]);
-  assert.match(after?.[1]?.label ?? "", /^library\/book-\d+\.txt$/);
-});
-
-test("a layer-1 line in a transcript is shown as it is, and nothing is inferred", () => {
-  const result = (content: string) => ({
+/** A transcript in which layer 1 clears a result, and then layer 2 sums up. */
+function ownSession(): string {
+  const result = (id: string, content: string) => ({
     role: "user",
-    content: [{ type: "tool_result", tool_use_id: "t1", content }],
+    content: [{ type: "tool_result", tool_use_id: id, content }],
   });
-  const messages = [
-    { role: "user", content: "Read." },
-    { role: "assistant", content: [call("t1", "bash", { command: "cat a" })] },
-  ];
-  const long = result("long ".repeat(9_000));
-  const short = result("[Previous: used bash]");
-  const more = { before: 400, after: 400, charsPerToken: 3 };
-  const rewrite = { type: "compaction", trigger: "micro", messages: [...messages, short], ...more };
-  const end = { role: "assistant", content: "Done.", charsPerToken: 3 };
-  const timeline = open(linesOf(...messages, long, end, rewrite, end));
-  assert.deepEqual(countFates(timeline, timeline.compactions[0]), { kept: 2, disk: 1, summarized: 1 });
-  assert.deepEqual([timeline.limits, timeline.compactions.length], [[], 1]);
-});
-
-test("where no limit explains the size at a compaction, the viewer says that the sizes before are too large", () => {
-  const said = [user("long ".repeat(9_000)), { role: "assistant", content: "One.", charsPerToken: 3 }];
-  const messages = [user("[Conversation compressed. Transcript: t]\n\nA summary.")];
-  const rewrite = (before: number) => ({
-    type: "compaction",
-    trigger: "tool",
-    messages,
-    before,
-    after: 30,
+  const use = (id: string, path: string) => ({
+    role: "assistant",
+    content: [{ type: "thinking", thinking: `Read ${path}.`, signature: "s" }, call(id, "read_file", { path })],
     charsPerToken: 3,
   });
-  const [wrong, right] = [2_000, 15_030].map((before) => open(linesOf(...said, rewrite(before))));
-  assert.deepEqual([wrong?.source.isUnclear, right?.source.isUnclear], [true, false]);
-  if (wrong) assert.match(WORDS.en.source(wrong), /nothing tells where/);
+  const note = (path: string) => ({ type: "text", text: `Read ${path}.` });
+  const said = (id: string, path: string) => ({
+    role: "assistant",
+    content: [note(path), call(id, "read_file", { path })],
+  });
+  const asked = user("Read both.");
+  const open = [said("t2", "b.ts"), result("t2", "b".repeat(3_000))];
+  const micro = [asked, said("t1", "a.ts"), result("t1", "[Previous: used read_file]"), ...open];
+  const content = [
+    { type: "text", text: "[Conversation compressed. Transcript: t.jsonl]\n\nBoth are read." },
+    { type: "text", text: '<file path="b.ts">\nbbb\n</file>' },
+  ];
+  const line = (trigger: string, before: number, after: number, messages: object[]) => ({
+    ...{ type: "compaction", trigger, before, after, limit: 2_500, messages, time: 1, charsPerToken: 3 },
+  });
+  return linesOf(
+    ...[asked, use("t1", "a.ts"), result("t1", "a".repeat(6_000)), use("t2", "b.ts"), result("t2", "b".repeat(3_000))],
+    ...[line("micro", 4_200, 2_400, micro), { role: "assistant", content: "Two files.", charsPerToken: 3 }],
+    ...[
+      line("auto", 2_600, 1_303, [{ role: "user", content }, asked]),
+      { role: "assistant", content: "Done.", charsPerToken: 3 },
+    ],
+  );
+}
+
+test("a transcript shows what layer 1 cleared, what the summary took, and the limit, all as it has them", () => {
+  const timeline = open(ownSession());
+  const [micro, auto] = timeline.compactions;
+  assert.deepEqual([micro?.trigger, micro?.moment, auto?.trigger, auto?.moment], ["micro", 2, "auto", 3]);
+  assert.deepEqual(countFates(timeline, micro), { kept: 4, thought: 2, disk: 1 });
+  assert.deepEqual(countFates(timeline, auto), { kept: 1, summarized: 6, disk: 1 });
+  const sizes = [micro, auto].map((each) => [each?.before.tokens, each?.after.tokens]);
+  assert.deepEqual(sizes, [
+    [4_200, 2_400],
+    [2_600, 1_303],
+  ]);
+  const after = auto ? blocksAt(timeline, auto.after).map(({ kind, label }) => `${kind} ${label}`) : [];
+  const summary = "summary [Conversation compressed. Transcript: t.jsonl]";
+  assert.deepEqual(after, [summary, "file b.ts", "request Read both."]);
+  const cleared = micro && blocksAt(timeline, micro.after).find(({ original }) => original !== undefined);
+  assert.equal(timeline.blocks[cleared?.original ?? -1]?.text, "a".repeat(6_000));
+  assert.deepEqual(timeline.limits, [{ tokens: 2_500, source: "recorded" }]);
+});
+
+test("the prompt is as large after a compaction as the transcript says", () => {
+  const { moments, compactions } = open(ownSession());
+  for (const { moment, after } of compactions) {
+    const tokens = moments[moment]?.tokens ?? 0;
+    assert.ok(Math.abs(tokens - after.tokens) < 1, `${tokens} ${after.tokens}`);
+  }
+});
+
+test("the recorded demo: each of its compactions is shown, with what it keeps, sums up and restores", () => {
+  const recorded = readFileSync(path("tools/viewer/demo.jsonl"), "utf8").match(/^\{"type":"compaction"/gm) ?? [];
+  const timeline = openFile("tools/viewer/demo.jsonl");
+  assert.equal(timeline.compactions.length, recorded.length);
+  for (const compaction of timeline.compactions.filter(({ trigger }) => trigger !== "micro")) {
+    const { kept = 0, summarized = 0 } = countFates(timeline, compaction);
+    assert.ok(kept > 0 && summarized > 0, `${kept} ${summarized}`);
+    const [first, second] = blocksAt(timeline, compaction.after);
+    assert.deepEqual([first?.kind, second?.kind], ["summary", "file"]);
+    assert.match(second?.label ?? "", /^library\/book-\d+\.txt$/);
+  }
 });
 
 test("a refused request is taken out, and says so", () => {
@@ -279,13 +321,13 @@ test("the chart is a picture of its own: colours of both grounds, a legend, a ti
   const { document } = parseHTML("<html></html>");
   const words = WORDS.en;
   const picture = { document, width: 700, height: 300, words, title: "The demo", description: "It <fills>." };
-  const svg = drawFigure(openFile("tools/viewer/demo.jsonl"), picture);
+  const svg = drawFigure(open(ownSession()), picture);
   for (const part of [
     "<title id=",
     "It &lt;fills>.",
     "prefers-color-scheme:dark",
     ">restored files<",
-    ">limit 16,000<",
+    ">limit 2,500<",
   ]) {
     assert.ok(svg.includes(part), part);
   }

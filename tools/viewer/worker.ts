@@ -1,21 +1,34 @@
-/** Reads a session aside, so that the page stays usable meanwhile. */
-import type { Fault, Timeline } from "./model.ts";
-import { readTimeline } from "./timeline.ts";
+/** Reads a session aside, so that the page stays usable meanwhile, and again whenever its file changes. */
+import { readTimeline } from "./read-timeline.ts";
+import type { Fault, Timeline } from "./timeline.ts";
 
-/** A file that was chosen or dropped, or where to get one. */
-export type Question = { name: string; file?: Blob; text?: string; url?: string };
-export type Answer = Timeline | Fault | { error: string };
+/** A file that was chosen or dropped, or where to get one. `isLive`: it is asked for again, each second. */
+export type Question = { name: string; file?: Blob; url?: string; isLive?: boolean };
+/** `isNew`: it does not go on where the file ended before. */
+export type Answer = ((Timeline | Fault) & { isNew: boolean }) | { error: string } | { stopped: true };
 
-async function answer({ name, file, text, url }: Question): Promise<Answer> {
+async function answer({ name, file, url = "", isLive }: Question): Promise<void> {
+  let known = "";
   try {
-    if (text !== undefined) return readTimeline(text, name);
-    if (file) return readTimeline(await file.text(), name);
-    const response = await fetch(url ?? "");
-    if (!response.ok) return { error: `HTTP status ${response.status}` };
-    return readTimeline(await response.text(), name);
+    for (let tag = ""; ; ) {
+      const source =
+        file ?? (await fetch(url, isLive ? { headers: tag ? { "if-none-match": tag } : {}, cache: "no-store" } : {}));
+      if (source instanceof Response && source.status !== 304) {
+        if (!source.ok) throw new Error(`HTTP status ${source.status}`);
+        tag = source.headers.get("etag") ?? "";
+      }
+      if (!(source instanceof Response) || source.status !== 304) {
+        const text = await source.text();
+        postMessage({ ...readTimeline(text, name), isNew: known === "" || !text.startsWith(known) } satisfies Answer);
+        known = text;
+      }
+      if (!isLive) return;
+      await new Promise((resolve) => setTimeout(resolve, 1_000));
+    }
   } catch (error) {
-    return { error: error instanceof Error ? error.message : String(error) };
+    const reason = error instanceof Error ? error.message : String(error);
+    postMessage((known ? { stopped: true } : { error: reason }) satisfies Answer);
   }
 }
 
-self.addEventListener("message", async ({ data }: MessageEvent<Question>) => postMessage(await answer(data)));
+self.addEventListener("message", ({ data }: MessageEvent<Question>) => void answer(data));

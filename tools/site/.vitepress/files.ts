@@ -15,8 +15,8 @@ const list = (folder: string) =>
   has(folder) ? readdirSync(join(ROOT, folder)).map((name) => `${folder}/${name}`) : [];
 
 /** The Markdown files that are pages, before the site adds its own. */
-export const pages = ["README.md", "CONTRIBUTING.md", ...list("docs"), ...list("docs/zh")].filter((file) =>
-  file.endsWith(".md"),
+export const pages = ["README.md", "CONTRIBUTING.md", "tools/README.md", ...list("docs"), ...list("docs/zh")].filter(
+  (file) => file.endsWith(".md"),
 );
 /** What the addresses of a language begin with. There is no Chinese site without a Chinese front page. */
 export const prefixes = has("docs/zh/index.md") ? ["", "zh/"] : [""];

@@ -1,6 +1,6 @@
 /**
  * Records tools/viewer/demo.jsonl, the transcript of `npm run demo`, with a line every 12 seconds, as the rehearsal model
- * answers in no time. Run: npx tsx tools/viewer/record.ts && npm run docs:sync
+ * answers in no time. Run: npx tsx tools/viewer/record-demo.ts && npm run docs:sync
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -6,13 +6,16 @@ import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { readSessions, roundsIn, type Session, untilWindow } from "../sessions/turns.ts";
+import { fetchSessions } from "./public.ts";
 import type { Job, Replayed } from "./replay.ts";
 import { figuresOf, type Results, sentences, tables } from "./report.ts";
-import { readSessions, roundsIn, type Session, untilWindow } from "./sessions.ts";
 import { STRATEGIES, type Strategy, sourceOf } from "./strategies.ts";
 
 const HELP = `npm run bench [-- [FLAGS] FILE OR FOLDER…]   sessions of Claude Code or transcripts of s06
 Without a path: the sessions of this repository, under all strategies, into tools/bench/results.json.
+  --public FOLDER          the sessions of tools/bench/public.tsv, under all strategies, into tools/bench/public.json;
+                           those that FOLDER doesn't have are fetched into it, with git
   --all                    all sessions, whole; else the newest 10 of 10 rounds or more, as far as 200,000 tokens hold them
   --strategies NAMES       "all", or names between commas; the first four if left out
   --json FILE              writes the figures to FILE
@@ -85,14 +88,16 @@ async function main(): Promise<void> {
   const flag = { type: "boolean" } as const;
   const { values: flags, positionals } = parseArgs({
     allowPositionals: true,
-    options: { all: flag, verbose: flag, help: flag, json: text, strategies: text },
+    options: { all: flag, verbose: flag, help: flag, json: text, strategies: text, public: text },
   });
   if (flags.help) return console.log(HELP);
-  const isOwn = positionals.length === 0;
-  const paths = isOwn ? [join(ROOT, "tools/bench/sessions")] : positionals.map((path) => resolve(path));
+  const own = flags.public ? "public" : positionals.length === 0 && "results"; // where the figures go
+  const listed = flags.public ? fetchSessions(join(ROOT, "tools/bench/public.tsv"), flags.public) : [];
+  const paths = [...listed, ...positionals].map((path) => resolve(path));
+  if (own === "results") paths.push(join(ROOT, "tools/bench/sessions"));
   const four = STRATEGIES.slice(0, 4).map(({ name }) => name);
-  const strategies = chosen(flags.strategies ?? (isOwn ? "all" : four.join()));
-  const isWhole = flags.all || isOwn;
+  const strategies = chosen(flags.strategies ?? (own ? "all" : four.join()));
+  const isWhole = flags.all || own;
   const whole = paths.flatMap((path) => (isWhole ? readSessions(path) : readSessions(path, 10, 10)));
   const found = isWhole ? whole : whole.map(untilWindow);
   if (isWhole) found.sort((a, b) => a.name.localeCompare(b.name));
@@ -112,17 +117,17 @@ async function main(): Promise<void> {
     ),
   };
 
-  const count = (values: number[]) => values.reduce((sum, value) => sum + value, 0);
-  console.log(`${sessions.length} sessions of ${count(sessions.map(roundsIn))} rounds`);
-  if (sessions.length < found.length)
-    console.log(`there was no time for ${found.length - sessions.length} older ones; --all takes them too`);
-  const cut = sessions.filter((session, i) => whole[i] && roundsIn(session) < roundsIn(whole[i])).length;
-  if (cut > 0) console.log(`${cut} are cut where 200,000 tokens are full; --all takes them whole`);
-  const drawn = sessions.filter(({ isTimed }) => !isTimed).length;
-  if (drawn > 0) console.log(`${drawn} have no times: their pauses are drawn, as long as those of real sessions`);
-  const skips = count(sessions.flatMap(({ skipped }) => Object.values(skipped)));
-  if (skips > 0 && !flags.verbose)
-    console.log(`left out or completed: ${skips} lines and blocks; --verbose lists them`);
+  const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
+  console.log(`${sessions.length} sessions of ${sum(sessions.map(roundsIn))} rounds`);
+  const cut = sessions.filter((each, i) => whole[i] && roundsIn(each) < roundsIn(whole[i]));
+  const skips = sum(sessions.flatMap(({ skipped }) => Object.values(skipped)));
+  const notes: [count: number, text: string][] = [
+    [found.length - sessions.length, "older ones are left out, as there was no time; --all takes them too"],
+    [cut.length, "are cut where 200,000 tokens are full; --all takes them whole"],
+    [sessions.filter(({ isTimed }) => !isTimed).length, "have no times: their pauses are drawn, as long as real ones"],
+    [skips, "lines and blocks are left out or completed; --verbose lists them"],
+  ];
+  for (const [count, text] of notes) if (count > 0) console.log(`${count} ${text}`);
   console.log(`\n${tables.strategies?.(results)}\n`);
   if (flags.verbose) {
     console.log(`${tables.sessions?.(results)}\n\n${tables["per session"]?.(results)}\n`);
@@ -132,7 +137,8 @@ async function main(): Promise<void> {
   const lost = sessions.map(({ name }, i) => [name, replayed[i]?.[s06]?.calls.flatMap((call) => call.lost) ?? []]);
   console.log(sentences(results, Object.fromEntries(lost)));
   for (const error of new Set(replayed.flat().flatMap((each) => each.rejected))) console.error(`rejected: ${error}`);
-  const file = flags.json ?? (isOwn && !flags.strategies ? join(ROOT, "tools/bench/results.json") : undefined);
+  const file = flags.json ?? (own && !flags.strategies ? join(ROOT, `tools/bench/${own}.json`) : undefined);
+  if (flags.public) for (const each of Object.values(results.strategies)) delete each.sessions; // they are too many to read
   if (file) writeFileSync(file, `${JSON.stringify(results, null, 1)}\n`);
 }
 

@@ -2,7 +2,7 @@
  * Records the sessions in tools/bench/sessions/ again: s06 carries out each in a copy of this repository, on the strict
  * server, and the messages of its transcript are kept. The same sources give the same files.
  *
- *     npx tsx tools/bench/record.ts
+ *     npx tsx tools/bench/record-sessions.ts
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

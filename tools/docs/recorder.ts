@@ -58,6 +58,7 @@ async function record(root: string, command: string): Promise<string> {
 const stable = (output: string) =>
   stripVTControlCharacters(output)
     .replace(/\btoolu_\w{10,}/g, "toolu_01")
+    .replace(/("signature":\s*)"[^"]+"/g, '$1"EqQB…"')
     .replace(/transcript_\d{13}/g, "transcript_1763000000000")
     .replace(/[^\S\n]+$/gm, "")
     .replace(/^(.{159}).{2,}/gm, "$1…")

@@ -1,4 +1,6 @@
 /** Draws what the strategies cost, for docs/benchmarks.md. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import * as Plot from "@observablehq/plot";
 import { parseHTML } from "linkedom";
 import { READ_PRICES, type Results } from "./report.ts";
@@ -10,7 +12,7 @@ const COLOURS = {
 const STYLE = `svg{font:12px system-ui,sans-serif;color:var(--text);${COLOURS.light}}@media (prefers-color-scheme:dark){svg{${COLOURS.dark}}}`;
 
 /** A bar for each strategy, the cheapest first. @returns an SVG file that follows the reader's light or dark mode */
-export function drawStrategies({ strategies }: Results): string {
+function drawStrategies({ strategies }: Results): string {
   const price = READ_PRICES.length - 1; // the price of the newest models
   const base = strategies["never compacting"]?.costs[price] ?? Number.NaN;
   const rows = Object.entries(strategies).map(([name, { costs, grounded, edits }]) => {
@@ -23,7 +25,7 @@ export function drawStrategies({ strategies }: Results): string {
     document,
     width: 760,
     height: 75 + 22 * rows.length,
-    marginLeft: 230,
+    marginLeft: 300,
     marginRight: 160,
     marginBottom: 40,
     style: { background: "transparent", fontSize: "12px" },
@@ -41,4 +43,10 @@ export function drawStrategies({ strategies }: Results): string {
   chart.setAttribute("role", "img");
   chart.setAttribute("aria-label", "The cost of each strategy, and the share of edits that found their text");
   return `${chart.outerHTML}\n`;
+}
+
+/** The file of docs/figures that shows the figures of the bench of the project at `root`. */
+export function figures(root: string): Record<string, string> {
+  const results: Results = JSON.parse(readFileSync(join(root, "tools/bench/public.json"), "utf8"));
+  return { "strategies.svg": drawStrategies(results) };
 }

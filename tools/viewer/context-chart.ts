@@ -1,7 +1,7 @@
 /** Draws a timeline as SVG, in a browser or on a document of linkedom. */
 import * as Plot from "@observablehq/plot";
-import { largestOf, type Timeline, type Usage } from "./model.ts";
-import { nameOfSeries, type Words } from "./words.ts";
+import { nameOfSeries, type Words } from "./languages.ts";
+import { type Compaction, isClearing, isWithdrawal, largestOf, type Timeline } from "./timeline.ts";
 
 /** Each colour on a light and on a dark ground, as a CSS variable `--cv-NAME`. */
 const COLOURS: Record<string, [light: string, dark: string]> = {
@@ -29,6 +29,7 @@ const COLOURS: Record<string, [light: string, dark: string]> = {
   input: ["#b3261e", "#ff8a80"],
   output: ["#7c3aed", "#a78bfa"],
   kept: ["#15803d", "#4ade80"],
+  thought: ["#db2777", "#f472b6"],
   summarized: ["#7c3aed", "#a78bfa"],
   disk: ["#b45309", "#fbbf24"],
   withdrawn: ["#6b7280", "#9ca3af"],
@@ -49,15 +50,14 @@ export function colourOf(name: string, series: string[]): string {
   return `var(--cv-result-${name === "result:" ? 4 : results.indexOf(name)})`;
 }
 
-/** In units of the price of an input token, as of Sonnet 5.5 and Opus 5.5; an entry that lives an hour is written at 2. */
-export function costOf({ input, read, written, output, isHour }: Usage) {
-  return { read: 0.05 * read, written: (isHour ? 2 : 1.25) * written, input, output: 5 * output };
-}
+/** A compaction by what it does: summing up, clearing results, or taking out. */
+export const colourFor = (compaction: Compaction): string =>
+  `var(--cv-${isClearing(compaction) ? "disk" : isWithdrawal(compaction) ? "withdrawn" : "text"})`;
 
 export type View = "context" | "cache" | "cost";
 export type ChartOptions = { document: Document; width: number; height: number; words: Words; view?: View };
 
-export const MARGIN = { left: 56, right: 14 };
+export const MARGIN = { left: 56, right: 14, top: 34 };
 const MOST_COLUMNS = 800; // more requests than that share columns
 
 /** Of each column the largest request. */
@@ -71,44 +71,48 @@ function columnsOf({ moments }: Timeline): number[] {
   return columns;
 }
 
+/** What a model call is paid for. */
+export const PAID = ["read", "written", "input", "output"] as const;
+
+/** At most `most` whole numbers from 1 to `last`, evenly spread. */
+function wholeTicks(last: number, most: number): number[] {
+  const least = last / most;
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
+  const step = power * ([1, 2, 5].find((each) => each * power >= least) ?? 10);
+  return Array.from({ length: Math.floor(last / step) }, (_, i) => (i + 1) * step - 1);
+}
+
 type Row = { x: number; y: number; series: string };
 
 function rowsOf(timeline: Timeline, view: View): { rows: Row[]; series: string[] } {
   const columns = columnsOf(timeline);
-  const ends = [
-    { x: -0.5, of: columns[0] ?? 0 },
-    { x: timeline.moments.length - 0.5, of: columns.at(-1) ?? 0 },
-  ];
-  const places = [...ends.slice(0, 1), ...columns.map((x) => ({ x, of: x })), ...ends.slice(1)];
+  const last = { x: timeline.moments.length - 0.5, of: columns.at(-1) ?? 0 };
+  const places = [{ x: -0.5, of: columns[0] ?? 0 }, ...columns.map((x) => ({ x, of: x })), last];
   const rows = places.flatMap(({ x, of }): Row[] => {
     const moment = timeline.moments[of];
     if (view === "context") return timeline.series.map((series, i) => ({ x, y: moment?.sizes[i] ?? 0, series }));
-    const usage = moment?.usage ?? { input: 0, read: 0, written: 0, output: 0, isHour: false };
-    const { read, written, input } = usage;
-    const parts = view === "cost" ? costOf(usage) : { read, written, input };
-    return Object.entries(parts).map(([series, y]) => ({ x, y, series }));
+    const parts = view === "cost" ? moment?.cost : moment?.usage;
+    return PAID.slice(0, view === "cost" ? 4 : 3).map((series) => ({ x, y: parts?.[series] ?? 0, series }));
   });
-  const series = {
-    context: timeline.series,
-    cache: ["read", "written", "input"],
-    cost: ["read", "written", "input", "output"],
-  };
-  return { rows, series: series[view] };
+  return { rows, series: view === "context" ? timeline.series : PAID.slice(0, view === "cost" ? 4 : 3) };
 }
 
 /** `context`: what each prompt is made of; `cache`: what of it was read from the cache; `cost`: what was paid. */
 export function drawChart(timeline: Timeline, { document, width, height, words, view = "context" }: ChartOptions) {
-  const { moments, compactions } = timeline;
+  const { moments, compactions, requests, blocks } = timeline;
   const { rows, series } = rowsOf(timeline, view);
   const isContext = view === "context";
   const limits = isContext ? timeline.limits : [];
-  const cold = moments.flatMap(({ isCold }, x) => (isCold ? [x - 0.5] : []));
-  const rewrites = compactions.map(({ moment, before, after }) => {
-    return { x: moment - 0.5, from: before.tokens, to: after.tokens };
+  const cold = moments.flatMap(({ missed }, x) => (missed ? [x - 0.5] : []));
+  const rewrites = compactions.map((each) => {
+    return { x: each.moment - 0.5, from: each.before.tokens, to: each.after.tokens, colour: colourFor(each) };
   });
   const largest = largestOf(timeline);
   const top = Math.max(largest, ...limits.map(({ tokens }) => tokens), ...rewrites.map(({ from }) => from));
-  const label = { fill: "var(--cv-text)", stroke: "var(--cv-ground)", strokeWidth: 3 };
+  const label = { fill: "var(--cv-text)", stroke: "var(--cv-ground)", strokeWidth: 3, className: "cv-label" };
+  const diamond = { fill: "var(--cv-cold)", symbol: "diamond2" as const };
+  const arrow = { stroke: "colour", markerStart: "arrow" as const };
+  const asked = { x: ({ moment }: { moment: number }) => moment - 0.5, fill: "var(--cv-request)", dy: 4 };
   const marks = [
     Plot.areaY(rows, { x: "x", y: "y", fill: "series", z: "series", order: series, curve: "step" }),
     Plot.ruleX(cold, { stroke: "var(--cv-cold)", strokeDasharray: "1 3", strokeWidth: 2 }),
@@ -116,21 +120,11 @@ export function drawChart(timeline: Timeline, { document, width, height, words, 
   const isMany = rewrites.length > width / 90; // their labels would overlap
   if (isContext) {
     marks.push(
-      Plot.dot(cold, {
-        x: (x: number) => x,
-        frameAnchor: "top",
-        fill: "var(--cv-cold)",
-        symbol: "diamond2",
-        r: 4,
-        dy: -8,
-      }),
-      Plot.ruleX(rewrites, {
-        x: "x",
-        y1: "to",
-        y2: "from",
-        stroke: "var(--cv-text)",
-        strokeWidth: isMany ? 1 : 2,
-        markerStart: "arrow",
+      Plot.dot(cold, { ...diamond, x: (x: number) => x, frameAnchor: "top", r: 4, dy: -8 }),
+      Plot.ruleX(rewrites, { ...arrow, x: "x", y1: "to", y2: "from", strokeWidth: isMany ? 1 : 2.5 }),
+      Plot.dot(requests, {
+        ...{ ...asked, symbol: "triangle", frameAnchor: "bottom", r: 5, stroke: "var(--cv-ground)" },
+        title: ({ block }) => blocks[block]?.label,
       }),
       Plot.ruleY(limits, { y: "tokens", stroke: "var(--cv-alert)", strokeDasharray: "6 4", strokeWidth: 1.5 }),
       Plot.text(limits, {
@@ -139,7 +133,7 @@ export function drawChart(timeline: Timeline, { document, width, height, words, 
         text: ({ tokens, source }) => words.limit(tokens, source),
         frameAnchor: "left",
         dx: 4,
-        dy: -8,
+        dy: 9,
         textAnchor: "start",
       }),
     );
@@ -154,23 +148,27 @@ export function drawChart(timeline: Timeline, { document, width, height, words, 
     height,
     marginLeft: MARGIN.left,
     marginRight: MARGIN.right,
-    marginTop: 22,
+    marginTop: MARGIN.top,
     marginBottom: isContext ? 38 : 8,
     style: { background: "transparent", color: "var(--cv-text)", fontSize: "12px" },
     x: {
       domain: [-0.5, moments.length - 0.5],
       axis: isContext ? "bottom" : null,
       label: words.request,
+      ticks: wholeTicks(moments.length, width / 50),
       tickFormat: (x) => `${x + 1}`,
     },
     y: {
       domain: isContext ? [0, top * 1.04] : undefined,
       label: words.axis[view],
-      tickFormat: words.short,
+      tickFormat: view === "cost" ? words.dollars : words.short,
       grid: true,
       ticks: Math.max(2, Math.round(height / 50)),
     },
-    color: { domain: series, range: series.map((name) => colourOf(name, timeline.series)) },
+    color: {
+      domain: [...series, ...rewrites.map(({ colour }) => colour)],
+      range: [...series.map((name) => colourOf(name, timeline.series)), ...rewrites.map(({ colour }) => colour)],
+    },
     marks,
   });
   chart.querySelector("style")?.remove(); // its rules are for a chart in an article

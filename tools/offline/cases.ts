@@ -1,0 +1,367 @@
+/**
+ * What the Messages API does with a request. The offline server's suite and `npm run conformance` run the same cases, and
+ * every rule has one on each side.
+ */
+import type Anthropic from "@anthropic-ai/sdk";
+import type { Rule } from "./rules.ts";
+import type { Model } from "./server.ts";
+
+type Conversation = { system: string; tools: Anthropic.Tool[]; messages: Anthropic.MessageParam[] };
+export type Case = {
+  rules: Rule[];
+  name: string;
+  /** Status and message, or what was accepted. `…` is any text. */
+  expected: string;
+  /** What is different from BASE, or the whole body. */
+  sends: object | string;
+  /** `null` leaves out one that the SDK would send. */
+  headers?: Record<string, string | null>;
+  /** The request is a conversation with signed thinking, after this. @throws if the thinking it is about isn't there */
+  edit?: (conversation: Conversation) => unknown;
+  /** Whether it takes `--all`. */
+  isLarge?: boolean;
+};
+
+const HELLO = { role: "user", content: "hello" } as const;
+/** A valid request, which each case changes. */
+export const BASE = { model: "claude-sonnet-5-5", max_tokens: 1, messages: [HELLO] };
+const TOOLS: Anthropic.Tool[] = [
+  { name: "bash", input_schema: { type: "object", properties: { command: { type: "string" } } } },
+];
+const MORE: Anthropic.Tool = { name: "more", input_schema: { type: "object" } };
+export const CACHE = { type: "ephemeral" } as const;
+export const SUMMARIZED = { type: "adaptive", display: "summarized" } as const;
+const GREY = "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAAAAAA6mKC9AAAAD0lEQVR42mNoQAMMI1sAAAUMgAHjM1mKAAAAAElFTkSuQmCC";
+const IMAGE = { type: "image", source: { type: "base64", media_type: "image/png", data: GREY } };
+const THOUGHT = { type: "thinking", thinking: "", signature: "x" };
+/** Needs `block_binding`, which asks for a check that accounts of before September 2026 don't get by default. */
+const BETA = { "anthropic-beta": "thinking-binding-controls-2026-08-01" };
+const bound = (prefix_mismatch_behavior: string) => ({ ...SUMMARIZED, block_binding: { prefix_mismatch_behavior } });
+
+const text = (fields: object = {}) => ({ type: "text", text: "x", ...fields });
+const use = (id: string, fields = {}) => ({ type: "tool_use", id, name: "bash", input: {}, ...fields });
+const result = (id: string, fields = {}) => ({ type: "tool_result", tool_use_id: id, content: "done", ...fields });
+const user = (...content: unknown[]) => ({ role: "user", content });
+const assistant = (...content: unknown[]) => ({ role: "assistant", content });
+/** A history that begins with the user's hello. */
+const history = (...messages: unknown[]) => ({ tools: TOOLS, messages: [HELLO, ...messages] });
+const first = (...content: unknown[]) => ({ messages: [user(...content)] });
+const tool = (fields: object) => ({ tools: [{ ...TOOLS[0], ...fields }] });
+const old = (model: string) => ({ model, thinking: SUMMARIZED });
+const breakpoints = (n: number) => Array(n).fill(text({ cache_control: CACHE }));
+const words = (count: number) => first(text({ text: "hello ".repeat(count) }));
+/** Chinese characters in no order, which are about a token each. */
+const letters = (count: number) =>
+  first(
+    text({
+      text: Array.from({ length: count }, (_, i) => String.fromCharCode(0x4e00 + ((i * 7919) % 20_000))).join(""),
+    }),
+  );
+const padded = (bytes: number) => JSON.stringify(BASE).padStart(bytes);
+
+// --- rejected --------------------------------------------------------------------------------------------------------
+
+const EXTRA = "Extra inputs are not permitted";
+const BLOCKS = "'text', 'image', 'document', 'thinking', 'redacted_thinking', 'tool_use', 'tool_result'";
+const TAG = (tag: string, tags: string) =>
+  `Input tag '${tag}' found using 'type' does not match any of the expected tags: ${tags}`;
+const NAME = (length: number) => `String should match pattern '^[a-zA-Z0-9_-]{1,${length}}$'`;
+const TOO_MANY = "max_tokens: 128001 > 128000, which is the maximum allowed number of output tokens for …";
+const BLANK = "messages: text content blocks must be non-empty";
+const EMPTY = "all messages must have non-empty content except for the optional final assistant message";
+const FORCED = "Thinking may not be enabled when tool_choice forces tool use.";
+const PREFILL = "This model does not support assistant message prefill. The conversation must end with a user message.";
+const BREAKPOINTS = "A maximum of 4 blocks with cache_control may be provided. Found 5.";
+const NO_TOOLS = "Requests which include `tool_use` or `tool_result` blocks must define tools.";
+const WINDOW =
+  "input length and `max_tokens` exceed context limit: … + 4096 > …, decrease input length or `max_tokens` and try again";
+const WITHOUT = (type: string) =>
+  `"thinking.type.${type}" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.`;
+const UNANSWERED = (ids: string) =>
+  `messages.1: \`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${ids}. Each \`tool_use\` block must have a corresponding \`tool_result\` block in the next message.`;
+const UNIQUE = "`tool_use` ids must be unique";
+const ONLY = (type: string, role: string) =>
+  `messages.1.content.0: \`${type}\` blocks can only be in \`${role}\` messages`;
+const NO_REASON = "messages.2.content.0.tool_result: content cannot be empty if `is_error` is true";
+const TWICE =
+  "messages.2.content.1: each tool_use must have a single result. Found multiple `tool_result` blocks with id: a";
+const UNASKED = (at: string, id: string) =>
+  `${at}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${id}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`;
+const NOT_JSON = "The request body is not valid JSON: ";
+
+/** By rule, and by the message that the API answers with (400 if it gives no status): what is sent. */
+const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object | string | (object | string)[]>> = {
+  credential: { "401 x-api-key header is required": {} },
+  version: { "anthropic-version: header is required": {} },
+  "body size": { "413 Request exceeds the maximum size": padded(34e6) },
+  "body is JSON": {
+    [`${NOT_JSON}…`]: "{",
+    [`${NOT_JSON}no low surrogate in string…`]: { messages: [{ role: "user", content: "\ud83d" }] },
+  },
+  "field missing": {
+    "messages.0.content.0.text.text: Field required": first({ type: "text" }),
+    "messages.0.content.0.image.source: Field required": first({ type: "image" }),
+    "messages.1.content.0.thinking.signature: Field required": history(assistant({ type: "thinking", thinking: "" })),
+    "messages.1.content.0.tool_result.tool_use_id: Field required": history(user({ type: "tool_result" })),
+  },
+  "field unknown": {
+    [`foo: ${EXTRA}`]: { foo: 1 },
+    [`messages.0.content.0.text.foo: ${EXTRA}`]: first(text({ foo: 1 })),
+    [`tools.0.custom.foo: ${EXTRA}`]: tool({ foo: 1 }),
+    [`thinking.adaptive.budget_tokens: ${EXTRA}`]: { thinking: { type: "adaptive", budget_tokens: 2000 } },
+    [`thinking.adaptive.block_binding: ${EXTRA}`]: { thinking: bound("drop_block") }, // its header is missing
+  },
+  "field type": {
+    "max_tokens: Input should be a valid integer": { max_tokens: 1.5 },
+    "messages.0.content: Input should be a valid list": { messages: [{ role: "user", content: 5 }] },
+    "messages.1.content.0.tool_use.input: Input should be a valid dictionary": history(
+      assistant(use("a", { input: [] })),
+    ),
+    "system: Input should be a valid list": { system: 5 },
+  },
+  "field value": {
+    "messages.0.role: Input should be 'user', 'assistant'": { messages: [{ role: "tool", content: "x" }] },
+    "cache_control.type: Input should be 'ephemeral'": { cache_control: { type: "eternal" } },
+    "thinking.adaptive.display: Input should be 'summarized', 'omitted'": {
+      thinking: { type: "adaptive", display: "full" },
+    },
+  },
+  "field pattern": {
+    "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'": history(assistant(use("a b"))),
+    [`messages.1.content.0.tool_use.name: ${NAME(200)}`]: history(assistant(use("a", { name: "a b" }))),
+    [`tools.0.custom.name: ${NAME(128)}`]: [tool({ name: "a.b" }), tool({ name: "x".repeat(129) })],
+  },
+  "number too small": { "max_tokens: Input should be greater than or equal to 0": { max_tokens: -1 } },
+  "list too long": {
+    "messages: List should have at most 100000 items after validation": { messages: Array(100_001).fill(HELLO) },
+  },
+  "kind of block": {
+    [`messages.0.content.0: ${TAG("sound", BLOCKS)}`]: first({ type: "sound" }),
+    [`tool_choice: ${TAG("all", "'auto', 'any', 'tool', 'none'")}`]: { tool_choice: { type: "all" } },
+  },
+  sampling: {
+    "`temperature` is deprecated for this model.": { temperature: 1 },
+    "`top_p` is deprecated for this model.": { top_p: 1 },
+    "`top_k` is deprecated for this model.": { top_k: 1 },
+  },
+  "thinking type": {
+    [WITHOUT("disabled")]: { thinking: { type: "disabled" } },
+    [WITHOUT("enabled")]: { thinking: { type: "enabled", budget_tokens: 2000 } },
+  },
+  "thinking on old models": {
+    "adaptive thinking is not supported on this model": [old("claude-3-haiku-20240307"), old("claude-sonnet-4-5")],
+  },
+  "forced tools": {
+    [FORCED]: [
+      { tools: TOOLS, tool_choice: { type: "any" } },
+      { tools: TOOLS, tool_choice: { type: "tool", name: "bash" } },
+    ],
+  },
+  "most max_tokens": { [TOO_MANY]: { max_tokens: 128_001 } },
+  "tool names": { "tools: Tool names must be unique.": { tools: [...TOOLS, ...TOOLS] } },
+  "blank system": { "system: text content blocks must be non-empty": { system: [text({ text: " " })] } },
+  "no messages": { "messages: at least one message is required": { messages: [] } },
+  "first role": { 'messages: first message must use the "user" role': { messages: [assistant(text()), HELLO] } },
+  "empty message": {
+    [`messages.1: ${EMPTY}`]: [
+      history(assistant(), HELLO),
+      history(assistant()),
+      history({ role: "user", content: "" }),
+    ],
+  },
+  "blank text": {
+    [BLANK]: [first(text({ text: "" })), first(text({ text: " \n" })), { messages: [{ role: "user", content: " " }] }],
+  },
+  "tools defined": { [NO_TOOLS]: { messages: [HELLO, assistant(use("a")), user(result("a"))] } },
+  "role of a block": {
+    [ONLY("tool_use", "assistant")]: history(user(use("a"))),
+    [ONLY("thinking", "assistant")]: history(user(THOUGHT)),
+    [ONLY("tool_result", "user")]: history(assistant(result("a")), HELLO),
+  },
+  "reason of an error": {
+    [NO_REASON]: history(assistant(use("a")), user(result("a", { content: "", is_error: true }))),
+  },
+  "ids of calls": {
+    [`messages.1.content.1: ${UNIQUE}`]: history(assistant(use("a"), use("a")), user(result("a"))),
+    [`messages.3.content.0: ${UNIQUE}`]: history(assistant(use("a")), user(result("a")), assistant(use("a"))),
+  },
+  "call without result": {
+    [UNANSWERED("a")]: [
+      history(assistant(use("a"))),
+      history(assistant(use("a")), HELLO),
+      history(assistant(use("a")), user(text(), result("a"))),
+      history(assistant(use("a")), HELLO, assistant(text()), user(result("a"))),
+    ],
+    [UNANSWERED("a, c")]: history(assistant(use("a"), use("b"), use("c")), user(result("b"))),
+    [UNANSWERED("b")]: history(assistant(use("a"), use("b")), user(result("a"), text(), result("b"))),
+  },
+  "result without call": {
+    [UNASKED("messages.1.content.0", "a")]: history(user(result("a"))),
+    [UNASKED("messages.2.content.1", "b")]: history(assistant(use("a")), user(result("a"), result("b"))),
+  },
+  "one result a call": { [TWICE]: history(assistant(use("a")), user(result("a"), result("a"))) },
+  prefill: { [PREFILL]: history(assistant(text())) },
+  "cache breakpoints": {
+    [BREAKPOINTS]: [
+      first(...breakpoints(5)),
+      { ...first(...breakpoints(2)), cache_control: CACHE, system: breakpoints(2) },
+      { ...history(assistant(use("a")), user(result("a", { content: breakpoints(4) }))), cache_control: CACHE },
+    ],
+  },
+  "prompt too long": { "prompt is too long: … tokens > … maximum": letters(1_200_000) },
+  "max_tokens in the window": { [WINDOW]: { model: "claude-3-haiku-20240307", max_tokens: 4096, ...words(99_000) } },
+};
+
+// --- accepted --------------------------------------------------------------------------------------------------------
+
+/** By what it shows: the rules that would reject it if it were a little different, and what is sent. */
+const ACCEPTED: Record<string, [Rule[], object | string]> = {
+  "one message": [["credential", "version", "no messages", "prefill", "sampling"], {}],
+  "31 MB, nearly all spaces": [["body size"], padded(31e6)],
+  "a whole surrogate pair, and half of one in text": [
+    ["body is JSON"],
+    { messages: [{ role: "user", content: "\u{1f600} \\ud83d" }] },
+  ],
+  "fields without effect": [["field unknown"], { stop_sequences: ["x"], metadata: {} }],
+  "a name of 128 letters": [["field pattern"], tool({ name: "x".repeat(128) })],
+  "two tools, and a free choice": [
+    ["tool names", "forced tools", "kind of block"],
+    { tools: [...TOOLS, MORE], tool_choice: { type: "auto" } },
+  ],
+  "max_tokens of 0": [["number too small"], { max_tokens: 0 }],
+  "max_tokens of 128,000": [["most max_tokens"], { max_tokens: 128_000 }],
+  "thinking that isn't shown": [
+    ["field value", "thinking on old models"],
+    { thinking: { type: "adaptive", display: "omitted" } },
+  ],
+  "thinking between tools": [["thinking type"], { thinking: { type: "between_tools" } }],
+  "a system prompt in blocks": [["blank system"], { system: [text()] }],
+  "two messages of one role": [["list too long", "empty message"], history(HELLO)],
+  "an image": [["kind of block", "field missing"], first(IMAGE)],
+  "an image in a result": [["field missing"], history(assistant(use("a")), user(result("a", { content: [IMAGE] })))],
+  "a dot as text": [["blank text"], first(text({ text: "." }))],
+  "four breakpoints": [["cache breakpoints"], first(...breakpoints(4))],
+  "a reply in the middle": [["first role", "prefill"], history(assistant(text()), HELLO)],
+  "results in another order than the calls, which came in two messages, and a text after them": [
+    ["call without result", "one result a call", "ids of calls", "result without call"],
+    history(assistant(use("a")), assistant(use("b")), user(result("b")), user(result("a"), text())),
+  ],
+  "a result without content": [
+    ["field type", "tools defined", "role of a block"],
+    history(assistant(use("a", { caller: null })), user(result("a", { content: undefined }))),
+  ],
+  "an error with a text": [
+    ["reason of an error"],
+    history(assistant(use("a")), user(result("a", { content: [text()], is_error: true }))),
+  ],
+  "a long prompt and max_tokens, above the window together": [
+    ["prompt too long", "max_tokens in the window"],
+    { max_tokens: 128_000, ...words(90_000) },
+  ],
+};
+
+// --- thinking is bound to what came before it ------------------------------------------------------------------------
+
+const PUZZLE =
+  "Which three-digit numbers are 15 times the sum of their digits? In each of your next three replies work out one step in your head, then call bash once, with an echo of what you found.";
+/** Long enough for a prompt cache. */
+const SYSTEM = `Think before every call. ${"Keep what you write short, and never explain it. ".repeat(60)}`;
+export const START: Conversation = { system: SYSTEM, tools: TOOLS, messages: [{ role: "user", content: PUZZLE }] };
+
+/** The model's part offline: three calls for the puzzle, else a word. */
+export const play: Model = ({ messages, max_tokens }) =>
+  messages.length < 7 && messages[0]?.content === PUZZLE && max_tokens > 1
+    ? { content: [{ type: "tool_use", name: "bash", input: { command: "echo 135" } }] }
+    : { content: [{ type: "text", text: "ok" }] };
+
+type Edit = (conversation: Conversation) => unknown;
+/** The blocks of a message of the conversation; 1, 3 and 5 begin with thinking, each before a call. */
+function blocks({ messages }: Conversation, i: number) {
+  const { content } = Object(messages[i]);
+  if (i % 2 && content?.[0]?.type !== "thinking")
+    throw new Error(`the model did not think before its call ${(i + 1) / 2}`);
+  return content;
+}
+const opening = (text: string) => ({
+  role: "user" as const,
+  content: [{ type: "text" as const, text, cache_control: CACHE }],
+});
+const openWith = (text: string) => (conversation: Conversation) => {
+  for (const i of [1, 3, 5]) blocks(conversation, i);
+  conversation.messages[0] = opening(text);
+};
+
+const VALID: Record<string, Edit> = {
+  "nothing changes": (conversation) => blocks(conversation, 1),
+  "a message is added": ({ messages }) => messages.push(HELLO),
+  "a text is written as a block with a breakpoint": openWith(PUZZLE),
+  "a result is written as a block with a breakpoint": (conversation) =>
+    Object.assign(blocks(conversation, 2)[0], { content: opening("135").content }),
+  "a reply comes in two messages": (conversation) =>
+    conversation.messages.splice(1, 1, ...blocks(conversation, 1).map((block: unknown) => assistant(block))),
+  "the oldest thinking goes": (conversation) => blocks(conversation, 1).shift(),
+  "all thinking goes, and a result is cleared": (conversation) => {
+    for (const i of [1, 3, 5]) blocks(conversation, i).shift();
+    blocks(conversation, 2)[0].content = "(cleared)";
+  },
+};
+/** By the place of the first block that is no longer valid. */
+const INVALID: Record<string, [at: string, change: Edit]> = {
+  "the first message changes": ["1.content.0", openWith("Something else.")],
+  "the system prompt changes": ["1.content.0", (conversation) => Object.assign(conversation, { system: "Be quick." })],
+  "a tool is added": ["1.content.0", ({ tools }) => tools.push(MORE)],
+  "a round goes": ["1.content.0", ({ messages }) => messages.splice(1, 2)],
+  "an old result is cleared": [
+    "3.content.0",
+    (conversation) => blocks(conversation, 3) && Object.assign(blocks(conversation, 2)[0], { content: "…" }),
+  ],
+  "thinking goes from the middle": [
+    "5.content.0",
+    (conversation) => blocks(conversation, 5) && blocks(conversation, 3).shift(),
+  ],
+  "its text changes": ["5.content.0", (conversation) => Object.assign(blocks(conversation, 5)[0], { thinking: "." })],
+  "it moves behind its call": ["5.content.1", (conversation) => blocks(conversation, 5).reverse()],
+};
+/** What follows differs: another sentence for a forged block, the header that the setting needs, often what changed. */
+const BOUND = "Invalid `signature` in `thinking` block…";
+
+function bindingCases(): Case[] {
+  const edited = (name: string, edit: Edit, expected: string, sends: object = { thinking: bound("error") }): Case => {
+    const headers = "thinking" in sends ? BETA : undefined;
+    return { rules: ["thinking binding"], name: `thinking: ${name}`, expected, edit, sends, headers };
+  };
+  const dropped = "accepted, dropped messages.1.content.0, messages.3.content.0, messages.5.content.0";
+  const change = openWith("Something else.");
+  return [
+    ...Object.entries(VALID).map(([name, edit]) => edited(name, edit, "accepted")),
+    ...Object.entries(INVALID).map(([name, [at, edit]]) => edited(name, edit, `400 messages.${at}: ${BOUND}`)),
+    edited("the first message changes, and nothing is asked for", change, `400 messages.1.content.0: ${BOUND}`, {}),
+    edited("the first message changes, with drop_block", change, dropped, { thinking: bound("drop_block") }),
+  ];
+}
+
+// --- the cases -------------------------------------------------------------------------------------------------------
+
+const LARGE: Rule[] = ["body size", "list too long", "prompt too long", "max_tokens in the window"];
+const ABSENT: { [rule in Rule]?: Case["headers"] } = {
+  credential: { "x-api-key": null, authorization: null },
+  version: { "anthropic-version": null },
+};
+
+export const CASES: Case[] = [
+  ...Object.entries(REJECTED).flatMap(([key, messages]) => {
+    const rule = key as keyof typeof REJECTED;
+    return Object.entries(messages).flatMap(([message, requests]) =>
+      [requests].flat().map((sends, i): Case => {
+        const expected = /^\d{3} /.test(message) ? message : `400 ${message}`;
+        const name = i === 0 ? message : `(${i + 1}) ${message}`;
+        return { rules: [rule], name, expected, sends, headers: ABSENT[rule], isLarge: LARGE.includes(rule) };
+      }),
+    );
+  }),
+  ...Object.entries(ACCEPTED).map(([name, [rules, sends]]): Case => {
+    const isLarge = typeof sends === "string" || rules.includes("prompt too long");
+    return { rules, name, expected: "accepted", sends, isLarge };
+  }),
+  ...bindingCases(),
+];

@@ -1,0 +1,78 @@
+/** The lines of recorded sessions, as Claude Code and s06 write them: their schemas. */
+import * as z from "zod";
+
+const Content = z.union([z.string(), z.array(z.unknown())]).nullish();
+export const Message = z.object({ role: z.enum(["user", "assistant"]), content: Content });
+export type Message = z.output<typeof Message>;
+const Input = z.record(z.string(), z.unknown()).catch({});
+const Result = z.object({ tool_use_id: z.string(), content: Content, is_error: z.boolean().nullish() });
+export const Block = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("text"), text: z.string() }),
+  z.object({ type: z.enum(["image", "document"]) }),
+  z.object({ type: z.literal("thinking"), thinking: z.string() }),
+  z.object({ type: z.literal("tool_use"), id: z.string(), name: z.string(), input: Input }),
+  Result.extend({ type: z.literal("tool_result") }),
+]);
+
+const Figure = z.number().positive().optional().catch(undefined);
+
+/** Of a transcript of s06: a message, or the history that replaced what stands before it. */
+export const OwnLine = z.union([
+  z.object({
+    type: z.literal("compaction"),
+    trigger: z.string(),
+    messages: z.array(Message).default([]),
+    ...{ before: Figure, after: Figure, limit: Figure }, // tokens
+    ...{ time: Figure, charsPerToken: Figure },
+  }),
+  Message.extend({ time: Figure, charsPerToken: Figure }),
+]);
+export type OwnLine = z.output<typeof OwnLine>;
+
+/** Tokens of a request, as the API counted them. */
+const Usage = z
+  .object({
+    input_tokens: z.number(),
+    output_tokens: z.number(),
+    cache_read_input_tokens: z.number().nullish(),
+    cache_creation_input_tokens: z.number().nullish(),
+    cache_creation: z.object({ ephemeral_1h_input_tokens: z.number().nullish() }).nullish(),
+  })
+  .nullish()
+  .catch(undefined);
+
+const Ids = z.array(z.string());
+const Boundary = z.object({ trigger: z.string(), preservedMessages: z.object({ uuids: Ids }) });
+
+/** Of a session of Claude Code: lines make a tree by `uuid` and `parentUuid`; a reply is a line for each of its blocks. */
+export const ClaudeLine = z.object({
+  type: z.string(),
+  uuid: z.string().optional(),
+  parentUuid: z.string().nullish(),
+  logicalParentUuid: z.string().nullish(), // what a compaction follows; its own parent is null
+  isSidechain: z.boolean().optional(), // a subagent's
+  sessionId: z.string().optional(),
+  isMeta: z.boolean().optional(), // the client wrote it, not the user
+  isCompactSummary: z.boolean().optional(),
+  isApiErrorMessage: z.boolean().optional(),
+  sourceToolUseID: z.string().optional(), // the call that a text of the client belongs to
+  cwd: z.string().optional(),
+  timestamp: z.string().optional(),
+  message: Message.extend({
+    ...{ id: z.string().optional(), model: z.string().optional(), usage: Usage },
+    stop_reason: z.string().nullish(), // only the line that has it knows all of the output
+  }).optional(),
+  compactMetadata: Boundary.partial().optional().catch(undefined),
+  microcompactMetadata: z.object({ compactedToolIds: Ids }).optional().catch(undefined),
+});
+export type ClaudeLine = z.output<typeof ClaudeLine>;
+
+/** A line's JSON, in well-formed Unicode; nothing if it is none. */
+export function parseLine(line: string): unknown {
+  try {
+    const repair = (_: string, value: unknown) => (typeof value === "string" ? value.toWellFormed() : value);
+    return JSON.parse(line, /\\ud[89a-f]/i.test(line) ? repair : undefined);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,159 @@
+/** What is read from session files, of Claude Code and of s06: steps, turns and rounds, times, and what is left out. */
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { readConversation, type Step, textOf } from "./conversation.ts";
+import { readSession, readSessions } from "./turns.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sessions-"));
+after(() => rmSync(folder, { recursive: true }));
+const linesOf = (...lines: object[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+function put(name: string, ...lines: object[]): string {
+  writeFileSync(join(folder, name), linesOf(...lines));
+  return join(folder, name);
+}
+
+const text = (text: string) => ({ type: "text", text });
+const use = (id: string, name: string, input: object = {}) => ({ type: "tool_use", id, name, input });
+const result = (id: string, content: unknown = `result of ${id}`) => ({
+  type: "tool_result",
+  tool_use_id: id,
+  content,
+});
+const user = (content: unknown) => ({ role: "user", content });
+const reply = (...content: object[]) => ({ role: "assistant", content });
+/** A line of Claude Code: its parent, name and minute. Replies of one `id` are one. */
+function line(parentUuid: string | null, uuid: string, minute: number, message: object, more: object = {}): object {
+  const timestamp = new Date(60_000 * minute).toISOString();
+  return { type: "id" in message ? "assistant" : "user", uuid, parentUuid, timestamp, cwd: "/app", message, ...more };
+}
+const said = (id: string, ...content: object[]) => ({ ...reply(...content), id });
+
+/** A step in short: a message's role and the types of its parts, or what happened. */
+const short = (step: Step) =>
+  step.type === "message" ? [step.role, ...step.parts.map(({ type }) => type)].join(" ") : step.type;
+
+test("both formats become the same conversation", () => {
+  const clear = { type: "system", uuid: "c", parentUuid: "a3", microcompactMetadata: { compactedToolIds: ["t1"] } };
+  const claude = readConversation(
+    linesOf(
+      line(null, "a1", 1, user("Look.")),
+      line("a1", "a2", 2, said("m1", use("t1", "Read"))),
+      line("a2", "a3", 2, user([result("t1")])),
+      clear,
+      line("c", "a4", 3, said("m2", text("Seen."))),
+      line("a4", "a5", 4, user("This session is continued."), { isCompactSummary: true }),
+    ),
+  );
+  const own = readConversation(
+    linesOf(
+      ...[user("Look."), reply(use("t1", "Read")), user([result("t1")])],
+      { type: "compaction", trigger: "micro", messages: [user("Look.")], limit: 9_000, before: 9_500, after: 400 },
+      reply(text("Seen.")),
+      { type: "compaction", trigger: "auto", messages: [user("[Conversation compressed.] All.")] },
+    ),
+  );
+  const messages = ["user text", "assistant tool_use", "user tool_result"];
+  assert.deepEqual(claude.steps.map(short), [...messages, "clear", "assistant text", "rewrite"]);
+  assert.deepEqual(own.steps.map(short), [...messages, "rewrite", "assistant text", "rewrite"]);
+  assert.deepEqual([claude.format, own.format], ["Claude Code", "s06"]);
+  const micro = own.steps[3];
+  assert.deepEqual(micro?.type === "rewrite" && [micro.limit, micro.before, micro.after], [9_000, 9_500, 400]);
+  for (const { steps } of [claude, own]) {
+    const last = steps.at(-1);
+    assert.deepEqual(last?.type === "rewrite" && last.messages.map(({ isSummary }) => isSummary), [true]);
+  }
+});
+
+test("sizes are those of the JSON; an image has the size of one, and its text is what the reader asks for", () => {
+  const picture = { type: "image", source: { type: "base64", media_type: "image/png", data: "A".repeat(90_000) } };
+  const blocks = [text("See:"), result("t1", [text("Here:"), picture])];
+  const [step] = readConversation(linesOf(user(blocks))).steps;
+  const [first, second] = step?.type === "message" ? step.parts : [];
+  assert.equal(first?.chars, JSON.stringify(text("See:")).length + 30); // and the message around it
+  assert.ok(second && second.chars > 4_500 && second.chars < 4_700, `${second?.chars}`);
+  assert.equal(second?.type === "tool_result" && textOf(second.content, "[image]"), "Here:\n[image]");
+});
+
+test("a session of Claude Code becomes turns of rounds, with the lessons' tools and times", () => {
+  const file = put(
+    "claude.jsonl",
+    line(null, "a", 1, user("Look.")),
+    line("a", "b", 2, said("m1", use("t1", "Read", { file_path: "/app/src/a.ts", offset: 5 }))),
+    line("b", "c", 2, said("m1", use("t2", "Edit", { file_path: "/x", old_string: "o", new_string: "n" }))),
+    line("c", "d", 3, user([result("t2")])),
+    line("b", "e", 4, user([result("t1", "  5→const a = 1;\n  6→let b;")])),
+    line("e", "f", 5, user("Taken back.")),
+    line(null, "g", 5, said("m2", text("A subagent's.")), { isSidechain: true }),
+    line("e", "h", 5, said("m3", text("Seen."))),
+    line("h", "s", 8, user("This session is continued."), { isCompactSummary: true }),
+    line("s", "i", 9, user("And now?")),
+    line("i", "j", 10, said("m4", text("Done."))),
+  );
+  const { turns, isTimed, skipped } = readSession(file);
+  const outline = turns.map(({ request, time, rounds }) => [request, time / 60_000, rounds.length]);
+  assert.deepEqual(outline, [["Look.", 1, 2], ["And now?", 9, 1]]); // biome-ignore format: two turns
+  const [round] = turns[0]?.rounds ?? [];
+  assert.deepEqual(
+    round?.reply.map((block) => block.type === "tool_use" && [block.name, block.input]),
+    [
+      ["read_file", { path: "src/a.ts", offset: 5 }],
+      ["edit_file", { path: "/x", old_text: "o", new_text: "n" }],
+    ],
+  );
+  const results = round?.results.map(({ content }) => content);
+  assert.deepEqual([results, round?.time], [["const a = 1;\nlet b;", "result of t2"], 240_000]);
+  assert.deepEqual(
+    [isTimed, skipped],
+    [true, { "line of a subagent": 1, "line of an abandoned branch": 1, compaction: 1 }],
+  );
+});
+
+test("a result that stands in the file before its call is read as the call says", () => {
+  const file = put(
+    "parallel.jsonl",
+    line(null, "a", 1, user("Look.")),
+    line("a", "b", 2, said("m1", use("t1", "Bash"))),
+    line("b", "c", 3, user([result("t2", "  5→const a = 1;")])),
+    line("b", "d", 3, said("m1", use("t2", "Read", { file_path: "/app/a.ts" }))),
+    line("d", "e", 3, user([result("t1")])),
+  );
+  const results = readSession(file).turns[0]?.rounds[0]?.results.map(({ content }) => content);
+  assert.deepEqual(results, ["result of t1", "const a = 1;"]);
+});
+
+test("a transcript of s06 goes on across compactions, without what was taken out and what is broken", () => {
+  const file = put(
+    "own.jsonl",
+    ...[user("First."), reply(use("t1", "bash")), user([result("t1"), text("<reminder>")])],
+    { type: "compaction", trigger: "auto", messages: [user("[Conversation compressed.]")] },
+    ...[reply(text("One.")), user("Refused."), { type: "compaction", trigger: "refused", messages: [] }],
+    ...[user("Second."), reply(use("t2", "bash"))],
+  );
+  writeFileSync(file, `${readFileSync(file, "utf8")}{"role":"us`);
+  const { turns, skipped } = readSession(file);
+  const outline = turns.map(({ request, rounds }) => `${request} ${rounds.length}`);
+  assert.deepEqual(outline, ["First. 2", "Second. 1"]);
+  assert.equal(turns[1]?.rounds[0]?.results[0]?.content, "(no result recorded)");
+  const names = ["text of the client", "compaction", "withdrawn request", "missing result", "broken line"];
+  assert.deepEqual(Object.keys(skipped).sort(), names.sort());
+});
+
+test("a session without times gets pauses like those of real ones, the same each time", () => {
+  const lines = Array.from({ length: 200 }, (_, i) => [user(`${i}`), reply(text("Yes."))]).flat();
+  const { turns, isTimed } = readSession(put("untimed.jsonl", ...lines));
+  const pauses = turns.slice(1).map(({ time }, i) => time - (turns[i]?.rounds[0]?.replied ?? 0));
+  const long = pauses.filter((pause) => pause > 270_000).length / pauses.length;
+  assert.ok(!isTimed && long > 0.15 && long < 0.32, `${long}`);
+  assert.deepEqual(readSession(join(folder, "untimed.jsonl")).turns, turns);
+});
+
+test("a path without a session is an error of one line that names it", () => {
+  mkdirSync(join(folder, "empty"));
+  writeFileSync(join(folder, "notes.txt"), "Not JSON.\n");
+  assert.throws(() => readSessions(join(folder, "missing")), /missing does not exist; name/);
+  assert.throws(() => readSessions(join(folder, "empty")), /empty has no \.jsonl files/);
+  assert.throws(() => readSessions(join(folder, "notes.txt")), /notes\.txt holds no session/);
+});

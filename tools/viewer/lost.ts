@@ -1,0 +1,53 @@
+/** What a summary lost: paths, names and values of the history that nothing names that came after it. */
+import { type Block, blocksAt, type Compaction, type Timeline } from "./timeline.ts";
+
+const KINDS = ["paths", "names", "values"] as const;
+export type Lost = { kind: (typeof KINDS)[number]; text: string; block: Block; weight: number };
+
+const FILE =
+  /\/.*[a-z]|^[\w-]+\.([cm]?[jt]sx?|jsonl?|md|py|dart|go|rs|ya?ml|toml|css|html|sh|sql|txt|java|kt|swift|rb|php|vue|c|h|cpp|lock|env)$/i;
+const NAME =
+  /^[a-z_$][\w$]*([a-z][A-Z]|[a-z]_[a-z])[\w$]*$|^[A-Z][A-Z0-9]*_[A-Z0-9_]+$|^[A-Z][a-z0-9]+([A-Z][a-z0-9]*)+$/;
+const VALUE = /^\$?\d[\d.,:]*\d\w{0,3}%?$|^v\d+\.\d|^#\d+$|^(?=.*\d)(?=.*[a-f])[\da-f]{7,40}$/;
+
+/** Words with what belongs to a path, a name or a value; no tags, no names of arguments, no numbers of lines. */
+function wordsIn({ text, kind }: Block): Set<string> {
+  const marks = { call: /^\w+: /gm, result: /^ *\d+(→|\t)/gm }[kind as string] ?? /$^/;
+  const plain = text.replace(marks, "").replace(/<\/?[\w-]+/g, " ");
+  return new Set(plain.match(/[\w$#@~./-][\w$#@~./:,%-]*[\w$%]/g));
+}
+
+function kindOf(word: string): Lost["kind"] | undefined {
+  if (word.length > 120) return undefined;
+  if (VALUE.test(word)) return word.replace(/\D/g, "").length > 2 ? "values" : undefined;
+  return FILE.test(word) ? "paths" : NAME.test(word) ? "names" : undefined;
+}
+
+const lastOf = (path: string) => path.slice(path.lastIndexOf("/") + 1);
+
+/** The weightiest first: a block that the user or the model wrote counts ten times one that a tool returned. */
+export function lostIn(timeline: Timeline, { before, after }: Compaction): Lost[] {
+  const left = blocksAt(timeline, after);
+  if (!left.some(({ kind }) => kind === "summary")) return [];
+  const known = new Set(
+    left.flatMap((block) => [...wordsIn(block)]).flatMap((word) => [word, lastOf(word), ...word.split(/[.:]/)]),
+  );
+  const lost = new Map<string, Lost>();
+  for (const block of blocksAt(timeline, before)) {
+    for (const word of wordsIn(block)) {
+      const kind = kindOf(word);
+      if (!kind || known.has(word) || (kind === "paths" && known.has(lastOf(word)))) continue;
+      const entry = lost.get(word) ?? { kind, text: word, block, weight: 0 };
+      entry.weight += block.kind === "result" ? 1 : 10;
+      lost.set(word, entry);
+    }
+  }
+  return [...lost.values()].sort((a, b) => b.weight - a.weight);
+}
+
+/** By kind, those that occur. */
+export const groupLost = (lost: Lost[]) =>
+  KINDS.flatMap((kind) => {
+    const items = lost.filter((each) => each.kind === kind);
+    return items.length > 0 ? [{ kind, items }] : [];
+  });
