@@ -7,6 +7,7 @@ import { readLessons } from "./lessons.ts";
 import { readPage } from "./page.ts";
 import { recorder } from "./recorder.ts";
 import { render } from "./render.ts";
+import { recordRuns } from "./runs.ts";
 import { checkTranslation } from "./translation.ts";
 
 /**
@@ -38,11 +39,12 @@ export async function docs(mode: "sync" | "check", root: string): Promise<string
     }
   }
 
-  for (const [name, figure] of Object.entries(await drawFigures(root))) {
-    const file = join(root, "docs/figures", name);
-    if (mode === "sync") writeFileSync(file, figure);
-    else if (!existsSync(file) || readFileSync(file, "utf8") !== figure)
-      report(`docs/figures/${name}`, "stale (run docs:sync): its recording has changed");
+  const runs = existsSync(join(root, "tools/offline/run.ts")) ? await recordRuns(project) : {};
+  for (const [name, text] of Object.entries({ ...(await drawFigures(root)), ...runs })) {
+    const file = join(root, name);
+    if (mode === "sync") writeFileSync(file, text);
+    else if (!existsSync(file) || readFileSync(file, "utf8") !== text)
+      report(name, "stale (run docs:sync): its recording has changed");
   }
 
   const inDocs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" });
@@ -51,9 +53,10 @@ export async function docs(mode: "sync" | "check", root: string): Promise<string
   return failures.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
 }
 
-/** The text of each file of docs/figures; none in a project without what draws them. */
+/** The text of each file of docs/figures, by path; none in a project without what draws them. */
 async function drawFigures(root: string): Promise<Record<string, string>> {
   const files = ["tools/viewer/figures.ts", "tools/bench/cost-chart.ts"].map((name) => join(root, name));
   const modules = files.filter((file) => existsSync(file)).map((file) => import(pathToFileURL(file).href));
-  return Object.assign({}, ...(await Promise.all(modules)).map(({ figures }) => figures(root)));
+  const drawn = Object.assign({}, ...(await Promise.all(modules)).map(({ figures }) => figures(root)));
+  return Object.fromEntries(Object.entries<string>(drawn).map(([name, figure]) => [`docs/figures/${name}`, figure]));
 }

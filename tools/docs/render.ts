@@ -121,7 +121,7 @@ const BLOCKS: Kinds = {
 
   async run(args, { record }) {
     const [, head, tail, command = ""] = /^(?:(?:head (\d+))? ?(?:tail (\d+))?: )?(.+)$/.exec(args) ?? [];
-    let lines = (await record(command)).split("\n");
+    let lines = (await record(command)).replace(/^(.{159}).{2,}/gm, "$1…").split("\n");
     const cut = lines.length - Number(head ?? 0) - Number(tail ?? 0);
     if ((head || tail) && cut > 0) lines = lines.toSpliced(Number(head ?? 0), cut, "[…]");
     return fence("console", [`$ ${command}`, ...lines].join("\n").trimEnd());

@@ -3,7 +3,8 @@
  * folder, and runs the lesson there.
  *
  *     npm start                       s06 on your key, in this folder; without a key offline
- *     npm run offline -- s03 [args]   any lesson, offline; with --raw before s03, it then prints the last model call
+ *     npm run offline -- s03 [args]   any lesson, offline; with --raw before s03, it then prints the last model call,
+ *                                     with --journal all of them on one line
  *     npm run demo [-- FOLDER]        a tour without a keyboard; its transcript is left in FOLDER
  */
 import { spawn } from "node:child_process";
@@ -70,13 +71,14 @@ function scratch(): string {
   return folder;
 }
 
-async function offline(name: string, args: string[], isRaw = false): Promise<number> {
+async function offline(name: string, args: string[], then?: "--raw" | "--journal"): Promise<number> {
   const file = lessonFile(name);
   const folder = scratch();
   console.log(`[offline: ${file.slice(ROOT.length)} with the rehearsal model, in ${folder}]`);
   const { code, journal } = await runOffline(name, args, { folder });
   const last = journal.at(-1);
-  if (isRaw && last) console.log(`\n${showCall(last)}`);
+  if (then === "--raw" && last) console.log(`\n${showCall(last)}`);
+  if (then === "--journal") console.log(`\n${JSON.stringify(journal)}`);
   return code;
 }
 
@@ -182,7 +184,7 @@ async function demo(keep?: string): Promise<number> {
 async function main([command = "", ...args]: string[]): Promise<number> {
   if (command === "demo") return demo(args[0]);
   if (command === "start") return start(args);
-  if (command === "--raw") return offline(args.shift() ?? "", args, true);
+  if (command === "--raw" || command === "--journal") return offline(args.shift() ?? "", args, command);
   return offline(command, args);
 }
 

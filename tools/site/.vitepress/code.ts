@@ -1,27 +1,58 @@
 /** The lessons' scripts as highlighted lines, and what is new in each beside the one before. */
 import { diffArrays } from "diff";
-import type { Lesson } from "../../docs/lessons.ts";
+import type { MarkdownOptions } from "vitepress";
+import type { Lesson, Lines } from "../../docs/lessons.ts";
 import { lessons } from "./files.ts";
 
 /** VitePress' own highlighter, as the Markdown renderer has it: code, language, attributes → HTML. */
 export type Highlight = (code: string, language: string, attributes: string) => string;
-/** `lines` are HTML; a region's marks are its first and last line. */
-export type Script = { file: string; lines: string[]; regions: { name: string; from: number; to: number }[] };
+/** A section of a page, and the lines of the script that it quotes. */
+export type Section = { id: string; lines: Lines[] };
+
+/** Colours of the two themes are classes of style.css: as styles they made up most of a page. The colour of plain code needs neither. */
+const COLOURS: Record<string, string> = {
+  "#0E1116": "",
+  "#A0111F": "keyword",
+  "#032563": "string",
+  "#023B95": "constant",
+  "#622CBC": "function",
+  "#702C00": "parameter",
+  "#66707B": "comment",
+};
+export const colours: NonNullable<MarkdownOptions["codeTransformers"]>[number] = {
+  span(node) {
+    const [, light = ""] = /^--shiki-light:(#\w+);--shiki-dark:#\w+;?$/.exec(String(node.properties.style)) ?? [];
+    const name = COLOURS[light];
+    if (name === undefined) return;
+    delete node.properties.style;
+    if (name) node.properties.class = name;
+  },
+};
 
 const highlighted = new Map<string, string[]>();
-function highlightLines({ lines }: Lesson, highlight: Highlight): string[] {
+export function highlightLines({ lines }: Lesson, highlight: Highlight): string[] {
   const text = lines.join("\n");
   const [, code = ""] = (!highlighted.has(text) && /<code>(.*)<\/code>/s.exec(highlight(text, "ts", ""))) || [];
   const html =
-    highlighted.get(text) ?? code.split("\n").map((line) => line.replace(/^<span class="line">(.*)<\/span>$/, "$1"));
+    highlighted.get(text) ??
+    code
+      .replace(/<span>([^<]*)<\/span>/g, "$1")
+      .split("\n")
+      .map((line) => line.replace(/^<span class="line">(.*)<\/span>$/, "$1"));
   highlighted.set(text, html);
   return html;
 }
 
-export function script(name: string, highlight: Highlight): Script {
+/** A lesson's script for beside its page. `sections` are about lines of it: a region's first line leads to the first one about it. */
+export function scriptPane(name: string, sections: Section[], highlight: Highlight): string {
   const lesson = lessonCalled(name);
-  const regions = [...lesson.regions].map(([name, { from, to }]) => ({ name, from: from - 1, to: to + 1 }));
-  return { file: lesson.file, lines: highlightLines(lesson, highlight), regions };
+  const lines = highlightLines(lesson, highlight).map((line) => `<span class="line">${line}</span>`);
+  for (const { from, to } of lesson.regions.values()) {
+    const about = sections.find(({ lines }) => lines.some((each) => each.from <= to && each.to >= from));
+    if (about) lines[from - 2] = lines[from - 2]?.replace(/^<span(.*)span>$/, `<a href="#${about.id}"$1a>`) ?? "";
+  }
+  const link = `<p><a href="source/${lesson.file}.html">${lesson.file}</a></p>`;
+  return `<aside class="script vp-raw" v-pre aria-label="${lesson.file}">${link}<pre class="vp-code" tabindex="0"><code>${lines.join("")}</code></pre></aside>`;
 }
 
 /** A region of a lesson beside the same region of the lesson before, as a table; CSS can leave out all that isn't new. */

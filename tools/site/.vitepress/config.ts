@@ -1,7 +1,7 @@
 import GithubSlugger from "github-slugger";
 import { type DefaultTheme, defineConfig, type LocaleSpecificConfig, postcssIsolateStyles } from "vitepress";
-import { type Highlight, script } from "./code.ts";
-import { lessons, pageOf, prefixes, read, titleOf, translated } from "./files.ts";
+import { colours } from "./code.ts";
+import { lessons, pageOf, prefixes, socialLinks, titleOf, translated } from "./files.ts";
 import { configure } from "./markdown.ts";
 import { words } from "./words.ts";
 
@@ -11,20 +11,6 @@ const vue = {
   enforce: "pre" as const,
   resolveId: (id: string, _importer: string | undefined, { ssr }: { ssr?: boolean }) =>
     ssr && /^vue(\/server-renderer)?$/.test(id) ? { id, external: true } : undefined,
-};
-
-let highlight: Highlight | undefined;
-
-/** `import("virtual:scripts")` knows how to load each lesson's script: a chunk of its own, for wide screens only. */
-const scripts = {
-  name: "scripts",
-  resolveId: (id: string) => (/^virtual:scripts?\b/.test(id) ? `\0${id}` : undefined),
-  load(id: string) {
-    if (id === "\0virtual:scripts")
-      return `export default { ${[...lessons.keys()].map((name) => `${name}: () => import("virtual:script/${name}")`)} }`;
-    const [, name] = /^\0virtual:script\/(\w+)$/.exec(id) ?? [];
-    if (name && highlight) return `export default ${JSON.stringify(script(name, highlight))}`;
-  },
 };
 
 /** Chinese has no spaces between words. A function that the site stores as text: it can use nothing around it. */
@@ -73,7 +59,7 @@ const SEARCH_ZH = {
 function locale(prefix: string): LocaleSpecificConfig<DefaultTheme.Config> & { label: string } {
   const { title, description, footer, ...labels } = words(prefix);
   const link = (file: string) => ({
-    text: titleOf(translated(file, prefix)),
+    text: labels.menu[file] ?? titleOf(translated(file, prefix)),
     link: `/${prefix}${pageOf(file)}.html`,
   });
   const all = [...lessons.values()];
@@ -87,7 +73,7 @@ function locale(prefix: string): LocaleSpecificConfig<DefaultTheme.Config> & { l
     },
     {
       text: labels.reference,
-      items: ["docs/promises.md", "docs/python.md", "docs/benchmarks.md", "README.md", "CONTRIBUTING.md"].map(link),
+      items: Object.keys(labels.menu).map(link),
     },
   ];
   const viewer = { text: labels.viewer, link: `/${prefix}viewer.html` };
@@ -100,6 +86,7 @@ function locale(prefix: string): LocaleSpecificConfig<DefaultTheme.Config> & { l
       nav: [...groups, viewer],
       sidebar: [...groups, viewer],
       outline: { level: [2, 3] },
+      socialLinks: socialLinks(),
       footer: { message: footer },
       ...(prefix && ZH),
     },
@@ -122,7 +109,11 @@ export default defineConfig({
     externalLinkIcon: true,
     search: {
       provider: "local",
-      options: { miniSearch: { options: { tokenize } }, locales: { zh: { translations: SEARCH_ZH } } },
+      options: {
+        miniSearch: { options: { tokenize } },
+        locales: { zh: { translations: SEARCH_ZH } },
+        _render: (source, env, md) => md.render(source, env).replace(/<(aside|section).*?<\/\1>/gs, ""), // scripts, runs
+      },
     },
   },
   markdown: {
@@ -130,6 +121,7 @@ export default defineConfig({
     anchor: { slugify: (title) => new GithubSlugger().slug(title) }, // links to headings are GitHub's
     attrs: { disable: true },
     codeTransformers: [
+      colours,
       {
         line(node, number) {
           if (this.options.lang === "console" && this.source.split("\n")[number - 1]?.startsWith("$ "))
@@ -137,26 +129,21 @@ export default defineConfig({
         },
       },
     ],
-    config(md) {
-      configure(md);
-      highlight = md.options.highlight as Highlight;
-    },
+    config: configure,
   },
   transformPageData({ relativePath, frontmatter }) {
     const [, prefix = "", page = ""] = /^(zh\/)?(.*)\.md$/.exec(relativePath) ?? [];
     const lesson = /^s\d\d(?=_)/.exec(page)?.[0];
     const { title, tagline, start, viewer } = words(prefix);
-    const [, commands] = /```sh\n(.*?)\n```/s.exec(read(translated("README.md", prefix))) ?? [];
     const actions = [
       { text: start, link: `/${prefix}s01_agent_loop.html` },
       { text: viewer, link: `/${prefix}viewer.html`, theme: "alt" },
     ];
-    if (page === "index")
-      Object.assign(frontmatter, { layout: "home", hero: { text: title, tagline, actions }, commands });
-    if (lesson) Object.assign(frontmatter, { pageClass: "lesson", aside: false, lesson });
+    if (page === "index") Object.assign(frontmatter, { layout: "home", hero: { text: title, tagline, actions } });
+    if (lesson) Object.assign(frontmatter, { pageClass: "lesson", aside: "left" });
   },
   vite: {
-    plugins: [vue, scripts],
+    plugins: [vue],
     css: { postcss: { plugins: [postcssIsolateStyles({ includeFiles: [/vp-doc\.css/] })] } }, // the viewer has its own
     build: {
       chunkSizeWarningLimit: 2000,

@@ -35,6 +35,31 @@ export function translated(file: string, prefix: string): string {
   return translation ?? file;
 }
 
+/** The same page in the other language. */
+export function counterpartOf(file: string): string | undefined {
+  const original = originalOf(file);
+  return original ?? pages.find((page) => originalOf(page) === file);
+}
+
+/** Where the code can be had. The workflow that publishes the site knows it; without it no page names it. */
+const { REPOSITORY } = process.env;
+export const socialLinks = (repository = REPOSITORY) =>
+  repository ? [{ icon: "github" as const, link: repository, ariaLabel: "repository" }] : [];
+/** The commands of a page begin with how one gets the code. */
+export const withClone = (text: string, repository = REPOSITORY) =>
+  repository
+    ? text.replace(/^(```sh\n)(?=npm ci )/m, `$1git clone ${repository} && cd ${basename(repository)}\n`)
+    : text;
+
+/** Of the recorded demo: the files it reads, its model calls, and how many more wrote a summary. */
+export function demoNumbers(): [files: number, calls: number, summaries: number] {
+  const demo = read("tools/viewer/demo.jsonl");
+  const files = new Set(demo.match(/"path":"library\/.*?"/g));
+  const calls = demo.match(/^\{"role":"assistant"/gm) ?? [];
+  const summaries = demo.match(/^\{"type":"compaction","trigger":"(?!micro)/gm) ?? [];
+  return [files.size, calls.length, summaries.length];
+}
+
 /** Where a link of a file leads on the site. An English page without a translation is in the Chinese site as it is. */
 export function addressOf(link: string, from: string, prefix: string): string {
   const [path = "", hash] = link.split("#");

@@ -1,27 +1,44 @@
 /** What the site makes of the pages' Markdown, which stays as it reads well anywhere. */
 import { posix, relative } from "node:path";
 import type { MarkdownRenderer } from "vitepress";
-import { diffTable, type Highlight } from "./code.ts";
-import { addressOf, lessons, ROOT } from "./files.ts";
+import { diffTable, type Highlight, type Section, scriptPane } from "./code.ts";
+import { addressOf, counterpartOf, demoNumbers, lessons, ROOT, read, translated, withClone } from "./files.ts";
+import { player } from "./player.ts";
 import { words } from "./words.ts";
 
-type Env = { path: string; realPath?: string; frontmatter?: { file?: string; prefix?: string } };
+type Env = { path: string; realPath?: string; frontmatter?: { file?: string; prefix?: string }; isRead?: boolean };
+type Token = ReturnType<MarkdownRenderer["parse"]>[number];
+
+const SHORT = 16; // characters of a cell that stays on one line
+const LONG = 40; // characters of a cell whose table becomes blocks on a narrow screen
 
 /** The file that a page's text is from, and the language of the page. */
 function origin({ path, realPath, frontmatter }: Env) {
   const file = frontmatter?.file ?? relative(ROOT, realPath ?? path);
   return { file, prefix: frontmatter?.prefix ?? (file.startsWith("docs/zh/") ? "zh/" : "") };
 }
+const lessonOf = (file: string) => lessons.get(/^docs\/(?:zh\/)?(s\d\d)_/.exec(file)?.[1] ?? "");
 
 export function configure(md: MarkdownRenderer): void {
-  // A lesson's table of regions gets a link to the diff, and the picture of a context becomes the viewer.
+  const highlight: Highlight = (...args) => md.options.highlight?.(...args) ?? "";
+
+  // The picture of a context becomes the viewer; a lesson gets its player, and its table of regions a link to the diff.
   md.core.ruler.before("normalize", "embed", (state) => {
-    const { prefix } = origin(state.env);
-    state.src = state.src
+    const { file, prefix } = origin(state.env);
+    const { diff, tryIt, viewer, demo } = words(prefix);
+    const lesson = lessonOf(file);
+    state.src = withClone(state.src)
       .replace(/^<!-- sync: changes (s\d\d) -->$/gm, (mark, name) =>
-        lessons.get(name)?.before ? `[${words(prefix).diff}](/${prefix}changes/${name}.html)\n\n${mark}` : mark,
+        lessons.get(name)?.before ? `[${diff}](/${prefix}changes/${name}.html)\n\n${mark}` : mark,
       )
       .replace(/^!\[([^\]"]*)\]\([\w./]*figures\/demo(?:\.zh)?\.svg\)$/gm, '<ContextDemo alt="$1" />');
+    if (lesson && !state.src.includes(`\n${tryIt}\n`)) throw new Error(`${file} has no section "${tryIt}"`);
+    if (lesson) state.src = state.src.replace(`\n${tryIt}\n`, `$&\n\`\`\`player ${lesson.name}\n\`\`\`\n`);
+    if (file === "docs/README.md" || file === "docs/zh/index.md") {
+      const [commands] = /```sh\n.*?\n```/s.exec(withClone(read(translated("README.md", prefix)))) ?? [];
+      const picture = `## ${viewer}\n\n${demo(...demoNumbers())}\n\n<ContextDemo />`;
+      state.src = `\`\`\`player s01\n\`\`\`\n\n${state.src.replace(/^## /m, `${commands}\n\n${picture}\n\n$&`)}`;
+    }
   });
 
   md.core.ruler.push("addresses", (state) => {
@@ -35,12 +52,86 @@ export function configure(md: MarkdownRenderer): void {
     }
   });
 
+  // A lesson's script is part of its page, and a quote from it is marked as one.
+  md.core.ruler.push("script", (state) => {
+    const lesson = lessonOf(origin(state.env).file);
+    if (!lesson || state.env.isRead) return;
+    const sections: Section[] = [];
+    let isQuoted = false;
+    for (const token of state.tokens) {
+      if (token.type === "heading_open") sections.push({ id: token.attrGet("id") ?? "", lines: [] });
+      if (token.type === "fence") token.meta = { isQuote: isQuoted };
+      if (token.type === "inline") {
+        const lines = token.content.startsWith("<sub>") ? linesQuoted(token, lesson.file) : [];
+        sections.at(-1)?.lines.push(...lines);
+        isQuoted = lines.length > 0;
+      }
+    }
+    const pane = new state.Token("html_block", "", 0);
+    pane.content = scriptPane(lesson.name, sections, highlight);
+    state.tokens.push(pane);
+  });
+
+  // Each heading knows the same one in the other language, which has the same sections.
+  md.core.ruler.push("sections", (state) => {
+    const { file } = origin(state.env);
+    const other = counterpartOf(file);
+    if (!other || state.env.isRead) return;
+    const ids = headings(md.parse(read(other), { path: `${ROOT}/${other}`, isRead: true }));
+    for (const [i, heading] of headings(state.tokens).entries())
+      heading.attrSet("data-other", ids[i]?.attrGet("id") ?? "");
+  });
+
+  md.core.ruler.push("tables", ({ tokens }) => {
+    for (const [i, token] of tokens.entries()) {
+      if (token.type !== "table_open") continue;
+      const end = tokens.findIndex(({ type }, j) => j > i && type === "table_close");
+      const cells = tokens.slice(i, end).flatMap((cell, j) => {
+        const text = tokens[i + j + 1];
+        return text && /^t[hd]_open$/.test(cell.type) ? [{ cell, text: textOf(text) }] : [];
+      });
+      const heads = cells.filter(({ cell }) => cell.type === "th_open");
+      for (const [j, { cell, text }] of cells.entries()) {
+        cell.attrSet("data-head", heads[j % heads.length]?.text ?? "");
+        if (text.length <= SHORT) cell.attrJoin("class", "short");
+      }
+      token.attrSet("class", cells.some(({ text }) => text.length > LONG) ? "blocks" : "scrolls");
+      token.attrSet("tabindex", "0");
+    }
+  });
+  md.renderer.rules.table_open = (tokens, i, options, _, self) =>
+    `<div class="table">${self.renderToken(tokens, i, options)}`;
+  md.renderer.rules.table_close = () => "</table></div>";
+
   const { fence, text } = md.renderer.rules;
   md.renderer.rules.fence = (tokens, i, options, env, self) => {
-    const [kind, name, region] = tokens[i]?.info.split(" ") ?? [];
-    if (kind === "diff-table" && name && region) return diffTable(name, region, md.options.highlight as Highlight);
-    return fence?.(tokens, i, options, env, self) ?? "";
+    const { info = "", meta } = tokens[i] ?? {};
+    const [kind, name, region] = info.split(" ");
+    if (kind === "diff-table" && name && region) return diffTable(name, region, highlight);
+    if (kind === "player" && name) return player(name, origin(env).prefix, highlight);
+    const html = fence?.(tokens, i, options, env, self) ?? "";
+    if (kind === "text")
+      return html.replace(
+        WIDE,
+        (sign) => `<i class="${/\p{Script=Han}/u.test(sign) || sign > "⺀" ? "two" : "one"}">${sign}</i>`,
+      );
+    return meta?.isQuote ? `<div class="quote">${html}</div>` : html;
   };
   // Two braces in a page's text are text, no expression of Vue.
   md.renderer.rules.text = (...args) => (text?.(...args) ?? "").replaceAll("{{", "&#123;&#123;");
+}
+
+/** What fonts draw in a width of their own: in a diagram each gets the width of one letter or of two. */
+const WIDE = /[▲▶▼◀→←↑↓…⺀-鿿！-｠]/gu;
+
+const headings = (tokens: Token[]) => tokens.filter(({ type }) => type === "heading_open");
+const textOf = ({ children }: Token) =>
+  (children ?? []).map(({ type, content }) => (type === "html_inline" ? "" : content)).join("");
+
+function linesQuoted({ children }: Token, file: string): Section["lines"] {
+  const hashes = (children ?? []).map((child) => child.attrGet("href") ?? "");
+  return hashes.flatMap((href) => {
+    const [, from, to] = href.includes(`/source/${file}.html`) ? (/#L(\d+)-L(\d+)$/.exec(href) ?? []) : [];
+    return from ? [{ from: Number(from), to: Number(to) }] : [];
+  });
 }

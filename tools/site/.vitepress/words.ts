@@ -1,4 +1,7 @@
 /** The site's own words. */
+
+const number = (value: number) => value.toLocaleString("en-US");
+
 const EN = {
   title: "A coding agent in six lessons",
   tagline:
@@ -17,6 +20,48 @@ const EN = {
   viewerIntro:
     "Open a session of s06 (`.transcripts/*.jsonl`) or of Claude Code (`~/.claude/projects/**/*.jsonl`), and see what filled its context. The file stays in your browser.",
   reference: "Reference",
+  menu: {
+    "docs/promises.md": "What every lesson promises",
+    "docs/python.md": "Python → TypeScript",
+    "docs/benchmarks.md": "What forgetting costs",
+    "README.md": "Install and run",
+    "CONTRIBUTING.md": "Contribute",
+  } as Record<string, string>,
+  tryIt: "## Try it",
+  demo: (files: number, calls: number, summaries: number) =>
+    `One task, ${files} files: each column is what is in the context at a model call. There are ${calls}; the ${summaries} that wrote a summary aren't drawn.`,
+  player: {
+    title: (lesson: string) => `A run of ${lesson}, step by step`,
+    first: "First step",
+    previous: "Previous step",
+    next: "Next step",
+    play: "Play",
+    pause: "Pause",
+    keys: "← → step",
+    more: (lines: number) => `… ${number(lines)} more lines`,
+    kinds: {
+      request: "request",
+      thinking: "thinking",
+      text: "text",
+      tool_use: "tool call",
+      tool_result: "tool result",
+      note: "added by the program",
+    } as Record<string, string>,
+    start: "The request is the first message.",
+    call: (messages: number, tokens: number) =>
+      `The model gets ${messages === 1 ? "this message" : `all ${messages} messages`}, ${number(tokens)} tokens with system prompt and tools. It replies.`,
+    reply: "The reply becomes a message.",
+    end: "The reply has no tool call: the turn is done.",
+    run: (tool: string) => `The program runs ${tool}.`,
+    remind: "Three rounds without todo: a reminder goes out with the results.",
+    results: "The results become a message. Back to the model.",
+    compact: (isAsked: boolean, before: number, after: number) =>
+      `${isAsked ? "The model asked for it" : "The context is over its limit"}: the model writes a summary, and ${before} messages become ${after}.`,
+    child: "task calls agentLoop again, for a subagent with messages of its own.",
+    prompt: "The prompt is all the subagent knows.",
+    childEnd: "No tool call: the subagent is done.",
+    back: "The subagent's last text is the result. Its messages are dropped.",
+  },
   untranslated: "",
   footer: "MIT license. This site loads nothing from elsewhere, and what you open in the viewer stays in your browser.",
 };
@@ -39,6 +84,48 @@ const ZH: typeof EN = {
   viewerIntro:
     "打开一份 s06 的会话记录（`.transcripts/*.jsonl`）或 Claude Code 的会话记录（`~/.claude/projects/**/*.jsonl`），看看上下文里都装了什么。文件只在浏览器里处理，不会上传。",
   reference: "参考",
+  menu: {
+    "docs/promises.md": "每一课的保证（英文）",
+    "docs/python.md": "Python → TypeScript（英文）",
+    "docs/benchmarks.md": "遗忘的代价（英文）",
+    "README.md": "安装与运行",
+    "CONTRIBUTING.md": "参与贡献（英文）",
+  },
+  tryIt: "## 试一试",
+  demo: (files, calls, summaries) =>
+    `一项任务，${files} 个文件：每一列是一次模型调用时上下文里的内容。共 ${calls} 次；写摘要的 ${summaries} 次没有画出。`,
+  player: {
+    title: (lesson) => `逐步回放 ${lesson} 的一次运行`,
+    first: "回到第一步",
+    previous: "上一步",
+    next: "下一步",
+    play: "播放",
+    pause: "暂停",
+    keys: "← → 逐步",
+    more: (lines) => `… 还有 ${number(lines)} 行`,
+    kinds: {
+      request: "用户请求",
+      thinking: "思考",
+      text: "正文",
+      tool_use: "工具调用",
+      tool_result: "工具结果",
+      note: "程序添加的内容",
+    },
+    start: "请求是第一条消息。",
+    call: (messages, tokens) =>
+      `模型收到${messages === 1 ? "这条消息" : `全部 ${messages} 条消息`}，连同系统提示词和工具共 ${number(tokens)} token，然后回复。`,
+    reply: "回复成为一条消息。",
+    end: "回复里没有工具调用：这个回合结束。",
+    run: (tool) => `程序运行 ${tool}。`,
+    remind: "连续三轮没有用 todo：提醒随结果一起发出。",
+    results: "结果成为一条消息，再交给模型。",
+    compact: (isAsked, before, after) =>
+      `${isAsked ? "模型要求压缩" : "上下文超过上限"}：模型写出摘要，${before} 条消息变成 ${after} 条。`,
+    child: "task 再次调用 agentLoop：子智能体有自己的 messages。",
+    prompt: "子智能体只知道这段提示词。",
+    childEnd: "没有工具调用：子智能体完成。",
+    back: "子智能体的最后一段正文就是结果，它的消息全部丢掉。",
+  },
   untranslated: "本页暂无中文版，以下为英文原文。",
   footer: "MIT 许可证。本站不加载任何外部资源；在查看器中打开的文件不会离开你的浏览器。",
 };

@@ -2,8 +2,10 @@
 import { inBrowser, type Router } from "vitepress";
 import { nextTick } from "vue";
 
+export type Lines = { from: number; to: number };
+
 /** `#L64-L70`, `#L64` → both lines */
-export function linesOf(hash: string): { from: number; to: number } | undefined {
+export function linesOf(hash: string): Lines | undefined {
   const [, from, to = from] = /#L(\d+)(?:-L(\d+))?$/.exec(hash) ?? [];
   return from ? { from: Number(from), to: Number(to) } : undefined;
 }
