@@ -188,6 +188,54 @@ test("figures are drawn again, and named when they are stale", async () => {
   rmSync(join(root, files.b));
 });
 
+test("the runs for the site's player are recorded again, and named when they are stale", async () => {
+  const ask = (text: string) => ({ role: "user", content: text });
+  const result = {
+    role: "user",
+    content: [{ type: "tool_result", tool_use_id: "t", content: "1\n2\n3\n4\n5\n6\n7\n8" }],
+  };
+  const reply = [{ type: "tool_use", id: "t", name: "bash", input: { command: "seq 8" } }];
+  const history = [ask("count"), { role: "assistant", content: reply }, result];
+  const summary = { role: "user", content: [{ type: "text", text: "in short" }] };
+  const done = [{ type: "text", text: "done" }];
+  const journal = [
+    { request: { system: "agent", messages: [ask("count")] }, reply, promptTokens: 10 },
+    { request: { system: "child", messages: [ask("look")] }, reply: done, promptTokens: 5 },
+    { request: { system: "agent", messages: [...history, ask("Write a summary")] }, reply: done, promptTokens: 30 },
+    { request: { system: "agent", messages: [summary, result] }, reply: done, promptTokens: 20 },
+  ];
+  mkdirSync(join(root, "tools/offline"));
+  mkdirSync(join(root, "tools/docs/runs"), { recursive: true });
+  write("tools/offline/run.ts", "");
+  write("package.json", '{"scripts":{"offline":"node offline.mjs"}}');
+  write("offline.mjs", `console.log("what the lesson prints\\n" + ${JSON.stringify(JSON.stringify(journal))});\n`);
+  const stale = ["tools/docs/runs/s01.json", "tools/docs/runs/s02.json"].map(
+    (file) => `${file}: stale (run docs:sync)`,
+  );
+  const isNamed = (failure: string) => /tools\/docs\/runs/.test(failure);
+  assert.deepEqual(
+    (await docs("check", root)).filter(isNamed),
+    stale.map((each) => `${each}: its recording has changed`),
+  );
+  await docs("sync", root);
+  assert.deepEqual((await docs("check", root)).filter(isNamed), []);
+  const { command, calls } = JSON.parse(readFileSync(join(root, "tools/docs/runs/s01.json"), "utf8"));
+  rmSync(join(root, "tools/offline"), { recursive: true });
+  assert.match(command, /^npm run offline -- s01 -y "/);
+  const request = { role: "user", blocks: [{ kind: "request", text: "count" }] };
+  const call = { role: "assistant", blocks: [{ kind: "tool_use", text: "command: seq 8", tool: "bash" }] };
+  const results = { role: "user", blocks: [{ kind: "tool_result", text: "1\n2\n3\n4\n5\n6", more: 2 }] };
+  const end = { role: "assistant", blocks: [{ kind: "text", text: "done" }] };
+  const prompt = { role: "user", blocks: [{ kind: "request", text: "look" }] };
+  const shortened = { role: "user", blocks: [{ kind: "note", text: "in short" }] };
+  assert.deepEqual(calls, [
+    { child: false, compacted: false, messages: [request], tokens: 10, reply: call },
+    { child: true, compacted: false, messages: [prompt], tokens: 5, reply: end },
+    { child: false, compacted: false, messages: [results], tokens: 30 },
+    { child: false, compacted: true, messages: [shortened, results], tokens: 20, reply: end },
+  ]);
+});
+
 test("the first line of a page that is stale is named", async () => {
   const page = `\n<!-- sync: run echo 1 -->\n${fence("console", "$ echo 1\n2")}<!-- /sync -->`;
   assert.deepEqual(await check(page), ['5: stale (run docs:sync): it has "2" instead of "1"']);

@@ -137,7 +137,7 @@ const BLOCKS: Kinds = {
       const rate = isChinese(page) ? CHARACTERS_A_MINUTE : WORDS_A_MINUTE;
       const minutes = Math.ceil(words / rate + added / LINES_A_MINUTE);
       const link = `[${title}](${pathFrom(page, file)})`;
-      return [link, idea.replace(/[.。]$/, ""), code, `+${added}`, `${minutes} min`];
+      return [link, idea.replace(/[.。]$/, ""), code, `+${added}`, `${minutes} ${isChinese(page) ? "分钟" : "min"}`];
     });
     const chinese = ["课程", "要点", "行数", "新增", "阅读"];
     const heads = isChinese(page) ? chinese : ["lesson", "the idea", "lines", "added", "reading"];

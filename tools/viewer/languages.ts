@@ -155,11 +155,16 @@ export type Words = typeof en;
 
 const REASONS: [RegExp, string][] = [
   [/^broken line$/, "无法解析的行"],
-  [/^line of a subagent$/, "子代理的行"],
+  [/^line of a subagent$/, "子智能体的行"],
   [/^line of an abandoned branch$/, "被放弃的分支"],
   [/^reply of the client$/, "客户端生成的回复"],
   [/^(.*) line$/, "$1 类型的行"],
 ];
+
+const TRIGGERS: Record<string, string> = {
+  ...{ auto: "自动", pause: "停顿", tool: "模型要求", manual: "用户要求", reactive: "过长", micro: "清除" },
+  ...{ rejected: "被拒绝", refused: "拒答", resume: "恢复" },
+};
 
 const zh: Words = {
   choose: "选择会话文件",
@@ -284,7 +289,8 @@ const zh: Words = {
   },
   leftOut: "未显示",
   nothing: "文件里有消息，但没有模型的回复，因此没有可以显示的模型调用。",
-  took: (compaction, of) => en.took(compaction, of).replace("end", "结尾"),
+  took: ({ moment, trigger, before, after }, of) =>
+    `${moment < of ? moment + 1 : "结尾"} · ${TRIGGERS[trigger] ?? trigger}：${whole(before.tokens)} → ${whole(after.tokens)}`,
 };
 
 export const WORDS: Record<Language, Words> = { en, zh };

@@ -105,6 +105,7 @@ export default defineConfig({
   rewrites: (page) => `${pageOf(page)}.md`,
   locales: Object.fromEntries(prefixes.map((prefix) => [prefix ? "zh" : "root", locale(prefix)])),
   head: [["link", { rel: "icon", href: `data:image/svg+xml,${encodeURIComponent(icon)}` }]],
+  router: { prefetchLinks: false }, // a lesson links to so many pages that they were most of its first load
   themeConfig: {
     externalLinkIcon: true,
     search: {

@@ -96,11 +96,10 @@ export function configure(md: MarkdownRenderer): void {
         if (text.length <= SHORT) cell.attrJoin("class", "short");
       }
       token.attrSet("class", cells.some(({ text }) => text.length > LONG) ? "blocks" : "scrolls");
-      token.attrSet("tabindex", "0");
     }
   });
   md.renderer.rules.table_open = (tokens, i, options, _, self) =>
-    `<div class="table">${self.renderToken(tokens, i, options)}`;
+    `<div class="table" tabindex="0">${self.renderToken(tokens, i, options)}`;
   md.renderer.rules.table_close = () => "</table></div>";
 
   const { fence, text } = md.renderer.rules;
@@ -110,11 +109,7 @@ export function configure(md: MarkdownRenderer): void {
     if (kind === "diff-table" && name && region) return diffTable(name, region, highlight);
     if (kind === "player" && name) return player(name, origin(env).prefix, highlight);
     const html = fence?.(tokens, i, options, env, self) ?? "";
-    if (kind === "text")
-      return html.replace(
-        WIDE,
-        (sign) => `<i class="${/\p{Script=Han}/u.test(sign) || sign > "⺀" ? "two" : "one"}">${sign}</i>`,
-      );
+    if (kind === "text") return diagram(html, tokens[i]?.content ?? "");
     return meta?.isQuote ? `<div class="quote">${html}</div>` : html;
   };
   // Two braces in a page's text are text, no expression of Vue.
@@ -122,7 +117,15 @@ export function configure(md: MarkdownRenderer): void {
 }
 
 /** What fonts draw in a width of their own: in a diagram each gets the width of one letter or of two. */
-const WIDE = /[▲▶▼◀→←↑↓…⺀-鿿！-｠]/gu;
+const ARROW = /[▲▶▼◀→←↑↓…]/g;
+const WIDE = /[⺀-鿿！-｠]/g;
+
+/** A diagram's lines meet, and on a phone its letters are as small as its longest line needs. */
+function diagram(html: string, text: string): string {
+  const columns = Math.max(...text.split("\n").map((line) => line.replace(WIDE, "ww").length));
+  const lines = html.replace(ARROW, "<i>$&</i>").replace(WIDE, '<i class="wide">$&</i>');
+  return lines.replace("<div ", `<div style="--columns: ${columns}" `);
+}
 
 const headings = (tokens: Token[]) => tokens.filter(({ type }) => type === "heading_open");
 const textOf = ({ children }: Token) =>

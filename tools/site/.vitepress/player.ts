@@ -45,14 +45,16 @@ export function player(name: string, prefix: string, highlight: Highlight): stri
     for (const item of current(child)) item.until = until;
   }
 
-  let called: Block[] = []; // the tool calls of the parent's last reply
+  const called = { parent: [] as Block[], child: [] as Block[] }; // the tool calls of the last reply
   let inChild = false;
   for (const { child, compacted, messages, tokens, reply } of run.calls) {
     if (child && !inChild) tell(true, step("run", labels.child), labels.child);
     inChild = child;
+    const who = child ? "child" : "parent";
+    const calls = called[who];
     const isFirst = length(child) === 0;
     if (compacted) {
-      const isAsked = called.some(({ tool }) => tool === "compact");
+      const isAsked = called.parent.some(({ tool }) => tool === "compact");
       const says = labels.compact(isAsked, length(child), messages.length);
       const now = step("compact", says);
       drop(child, now);
@@ -64,7 +66,7 @@ export function player(name: string, prefix: string, highlight: Highlight): stri
     } else {
       for (const message of messages) {
         const at = message.blocks.map(({ kind }, i) => {
-          const tool = called[i]?.tool ?? "";
+          const tool = calls[i]?.tool ?? "";
           if (kind === "note") return step("remind", labels.remind);
           if (tool === "task" && !child) {
             const now = step("run", labels.back);
@@ -79,8 +81,8 @@ export function player(name: string, prefix: string, highlight: Highlight): stri
     if (!reply) continue; // a summary: what it changes comes with the next call
     const now = step("call", labels.call(length(child), tokens));
     add(child, [now], step("reply", labels.reply), reply);
-    called = reply.blocks.filter(({ kind }) => kind === "tool_use");
-    if (called.length === 0) step("end", child ? labels.childEnd : labels.end);
+    called[who] = reply.blocks.filter(({ kind }) => kind === "tool_use");
+    if (called[who].length === 0) step("end", child ? labels.childEnd : labels.end);
   }
 
   const code = highlightLines(lesson, highlight).slice(from, to + 1);

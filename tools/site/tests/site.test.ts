@@ -2,11 +2,12 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { join } from "node:path";
 import { describe, test } from "node:test";
 import type { AxeResults } from "axe-core";
 import type { Page } from "playwright-core";
 import { createMarkdownRenderer } from "vitepress";
-import { addressOf as addressOnSite, ROOT } from "../.vitepress/files.ts";
+import { addressOf as addressOnSite, ROOT, socialLinks, withClone } from "../.vitepress/files.ts";
 import { configure } from "../.vitepress/markdown.ts";
 import { addressOf, hasChinese, open, origin, PHONE, pageAt, pages, read, visit, WIDE } from "./browser.ts";
 
@@ -99,8 +100,8 @@ describe("a lesson beside its script", () => {
         "1. Loop while there are tool calls",
       ]) {
         await scrollTo(page, heading);
-        const section = page.locator(`.vp-doc h3:has-text("${heading}") ~ div[class*=language-] code`).first();
-        const quoted = (await section.innerText()).split("\n").filter(Boolean);
+        const section = page.locator(`.vp-doc h3:has-text("${heading}") ~ .quote code`).first();
+        const quoted = (await section.locator(".line").allTextContents()).filter(Boolean);
         await page.waitForFunction(
           (line) => document.querySelector(".script .line.marked")?.textContent?.trim() === line,
           quoted[0]?.trim(),
@@ -113,8 +114,46 @@ describe("a lesson beside its script", () => {
         const [inner, outer] = [await line.boundingBox(), await pane.boundingBox()];
         assert.ok(inner && outer && inner.y >= outer.y && inner.y < outer.y + outer.height / 2, "in the upper half");
       }
-      await scrollTo(page, "Exercises");
-      await page.waitForFunction(() => !document.querySelector(".script .line.marked"));
+      const place = () => page.locator(".script pre").evaluate(({ scrollTop }) => scrollTop);
+      const before = await place();
+      for (const heading of ["What changed", "Try it", "What breaks without it", "Exercises"]) {
+        await scrollTo(page, heading);
+        await page.waitForFunction(() => !document.querySelector(".script .line.marked"));
+        assert.equal(await place(), before, "after what changed it stays where it was");
+      }
+    });
+  });
+
+  test("a quote is a link to its lines in the script, and the code where the script is not in view", async () => {
+    await visit(S01, {}, async (page) => {
+      const quote = page.locator(".vp-doc h3:has-text('1. The loop') ~ .quote").first();
+      assert.equal(await quote.isVisible(), false);
+      await page.click('.vp-doc sub a:has-text("35–50")');
+      assert.match((await marked(page)).join("\n"), /agentLoop.*callModel/s);
+      assert.equal(pageAt(page.url()), S01);
+      await page.setViewportSize(PHONE);
+      assert.equal(await quote.isVisible(), true);
+      const isClipped = (element: Element) => element.scrollWidth > element.clientWidth;
+      for (const code of await page.locator(".quote pre, .language-console pre").all())
+        assert.equal(await code.evaluate(isClipped), false, await code.innerText());
+    });
+  });
+
+  test("it is there without JavaScript, line by line, and its regions lead to the text", async () => {
+    await visit(S01, { javaScriptEnabled: false }, async (page) => {
+      const lines = await page.locator(".script .line").allTextContents();
+      assert.equal(lines.join("\n"), readFileSync(join(ROOT, "agents/s01_agent_loop.ts"), "utf8").trimEnd());
+      await page.click('.script a:has-text("#region bash")');
+      assert.ok((await page.locator("h3", { hasText: "5. " }).boundingBox())?.y ?? -1 >= 0);
+    });
+  });
+
+  test("beside it the sections of the page are listed, and the list says where one is", async () => {
+    await visit(S01, { viewport: { width: 1280, height: 800 } }, async (page) => {
+      const list = page.locator(".VPDocAsideOutline");
+      assert.equal(await list.locator("a", { hasText: "Try it" }).isVisible(), true);
+      await scrollTo(page, "Try it");
+      await list.locator("a.active", { hasText: "Try it" }).waitFor();
     });
   });
 
@@ -126,9 +165,9 @@ describe("a lesson beside its script", () => {
           const { top = -1 } = headings.find((each) => each.textContent?.includes(text))?.getBoundingClientRect() ?? {};
           return top >= 0 && top < 200;
         }, heading);
-      await page.click('.script button:has-text("#region bash")');
+      await page.click('.script a:has-text("#region bash")');
       await isAtTop("5. Run the command");
-      await page.focus('.script button:has-text("#region dispatch")');
+      await page.focus('.script a:has-text("#region dispatch")');
       await page.keyboard.press("Enter");
       await isAtTop("4. Describe the tool, ask before running it");
       await page.locator(".script .line.marked", { hasText: "const description" }).waitFor();
@@ -151,12 +190,11 @@ describe("a lesson beside its script", () => {
     assert.equal(shift, 0);
   });
 
-  test("a narrow window neither shows nor loads it, until it becomes wide", async () => {
+  test("a narrow window doesn't show it, until it becomes wide", async () => {
     await visit(S01, { viewport: PHONE }, async (page) => {
       assert.equal(await page.locator(".script").isVisible(), false);
-      assert.equal(await page.locator(".script .line").count(), 0);
       await page.setViewportSize(WIDE);
-      await page.waitForSelector(".script .line");
+      assert.equal(await page.locator(".script").isVisible(), true);
     });
   });
 
@@ -193,6 +231,167 @@ test("a link to lines marks them in the source and scrolls there", async () => {
     await page.waitForFunction(() => {
       const { top = -1 } = document.querySelector(".line.marked")?.getBoundingClientRect() ?? {};
       return top > 0 && top < innerHeight;
+    });
+  });
+});
+
+describe("tables", () => {
+  const cells = (page: Page, selector: string) =>
+    page.locator(selector).evaluateAll((all) =>
+      all.map((cell) => {
+        const { height } = cell.getBoundingClientRect();
+        const { lineHeight, paddingTop, paddingBottom } = getComputedStyle(cell);
+        const lines =
+          (height - Number.parseFloat(paddingTop) - Number.parseFloat(paddingBottom)) / Number.parseFloat(lineHeight);
+        return { text: cell.textContent ?? "", lines: Math.round(lines) };
+      }),
+    );
+
+  test("on a phone a table of text becomes blocks, one of numbers scrolls, and no short cell breaks", async () => {
+    for (const path of ["s06_context_compact.html", "benchmarks.html", "promises.html", "index.html"])
+      await visit(path, { viewport: PHONE }, async (page) => {
+        const broken = (await cells(page, ".vp-doc .scrolls td.short")).filter(({ lines }) => lines > 1);
+        assert.deepEqual(broken, []);
+        for (const table of await page.locator(".vp-doc table.blocks").all()) {
+          assert.equal(
+            await table
+              .locator("td")
+              .first()
+              .evaluate((cell) => getComputedStyle(cell).display),
+            "block",
+          );
+          const fits = await table.evaluate(
+            ({ parentElement }) => Number(parentElement?.scrollWidth) <= Number(parentElement?.clientWidth),
+          );
+          assert.ok(fits, await table.innerText());
+        }
+      });
+    await visit("benchmarks.html", { viewport: PHONE }, async (page) => {
+      assert.ok((await page.locator(".vp-doc table.scrolls").count()) > 0);
+    });
+  });
+
+  test("no word of a table breaks in the middle", async () => {
+    const broken = (table: Element) => {
+      const found: string[] = [];
+      const texts = document.createTreeWalker(table, NodeFilter.SHOW_TEXT);
+      for (let node = texts.nextNode(); node; node = texts.nextNode())
+        for (const { 0: word, index } of (node.textContent ?? "").matchAll(/[\p{L}\p{N}.,%]{2,20}/gu)) {
+          if (/\p{Script=Han}/u.test(word)) continue;
+          const range = document.createRange();
+          range.setStart(node, index);
+          range.setEnd(node, index + word.length);
+          if (new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size > 1) found.push(word);
+        }
+      return found;
+    };
+    for (const viewport of [PHONE, WIDE])
+      for (const path of [
+        "index.html",
+        "readme.html",
+        S01,
+        "s06_context_compact.html",
+        "promises.html",
+        "benchmarks.html",
+      ])
+        await visit(path, { viewport }, async (page) => {
+          const words = await page.locator(".vp-doc table").evaluateAll((tables, source) => {
+            const find = new Function(`return ${source}`)();
+            return tables.flatMap((table) => find(table));
+          }, broken.toString());
+          assert.deepEqual(words, [], `${path}, ${viewport.width}`);
+        });
+  });
+});
+
+describe("where the code is", () => {
+  test("is in the head, and comes before npm ci", async () => {
+    await visit("index.html", {}, async (page) => {
+      const link = page.locator('.VPNavBar a[href="https://github.com/example/six-lessons"]');
+      assert.equal(await link.isVisible(), true);
+    });
+    const clone = "git clone https://github.com/example/six-lessons && cd six-lessons\nnpm ci && npm run demo";
+    const textOf = (page: string) => read(page).replace(/<.*?>/g, "").replaceAll("&amp;", "&");
+    for (const page of ["index.html", "readme.html"]) assert.ok(textOf(page).includes(clone), page);
+  });
+
+  test("is shown nowhere when it isn't known", () => {
+    assert.deepEqual(socialLinks(""), []);
+    const commands = "```sh\nnpm ci && npm run demo\n```";
+    assert.equal(withClone(commands, ""), commands);
+  });
+});
+
+test("each page has a name of its own in the menu", async () => {
+  for (const prefix of languages)
+    await visit(`${prefix}index.html`, {}, async (page) => {
+      const names = await page
+        .locator(".VPNavBarMenu a")
+        .evaluateAll((links) => links.map((link) => link.textContent?.trim()));
+      assert.equal(new Set(names).size, names.length, names.join(", "));
+      assert.ok(!names.includes(await page.innerText(".VPNavBarTitle")), names.join(", "));
+      assert.ok(names.includes(prefix ? "参与贡献（英文）" : "Contribute"), names.join(", "));
+    });
+});
+
+describe("in Chinese", { skip: !hasChinese }, () => {
+  test("the language switch keeps the section, there and back", async () => {
+    const other = (page: Page) =>
+      page
+        .locator(".VPNavBarTranslations a")
+        .first()
+        .evaluate((link: HTMLElement) => link.click());
+    const isAtTop = (page: Page, text: string) =>
+      page.waitForFunction((heading) => {
+        const found = [...document.querySelectorAll(".vp-doc :is(h2, h3)")].find((each) =>
+          each.textContent?.startsWith(heading),
+        );
+        const { top = -1 } = found?.getBoundingClientRect() ?? {};
+        return top >= 0 && top < 200;
+      }, text);
+    await visit("s02_tool_use.html", {}, async (page) => {
+      await scrollTo(page, "Try it");
+      await other(page);
+      await isAtTop(page, "试一试");
+      await scrollTo(page, "2. ");
+      await other(page);
+      await isAtTop(page, "2. ");
+      assert.equal(pageAt(page.url()), "s02_tool_use.html");
+    });
+  });
+
+  test("what is drawn with letters lines up with wide characters", async () => {
+    await visit("zh/s04_subagent.html", {}, async (page) => {
+      const starts = await page
+        .locator(".language-text")
+        .first()
+        .evaluate((diagram) => {
+          const left = (text: string) => {
+            const texts = document.createTreeWalker(diagram, NodeFilter.SHOW_TEXT);
+            for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+              const at = node.textContent?.indexOf(text) ?? -1;
+              if (at < 0) continue;
+              const range = document.createRange();
+              range.setStart(node, at);
+              range.setEnd(node, at + 1);
+              return Math.round(range.getBoundingClientRect().left);
+            }
+          };
+          return [left("find the"), left("It is in api"), left("read_file")];
+        });
+      assert.equal(new Set(starts).size, 1, starts.join(", "));
+    });
+  });
+
+  test("menus, minutes and the buttons of compactions are Chinese", async () => {
+    await visit("zh/index.html", {}, async (page) => {
+      assert.match(await page.innerText(".vp-doc table"), /\d 分钟/);
+      assert.doesNotMatch(await page.innerText(".vp-doc table"), /\d min/);
+    });
+    await visit("zh/viewer.html", {}, async (page) => {
+      await page.waitForSelector(".cv-jumps button");
+      assert.match((await page.locator(".cv-jumps button").allInnerTexts()).join("\n"), /模型要求：[\d,]+ → [\d,]+/);
+      assert.doesNotMatch((await page.locator(".cv-jumps button").allInnerTexts()).join("\n"), /[a-z]/);
     });
   });
 });
