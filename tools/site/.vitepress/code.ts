@@ -6,8 +6,8 @@ import { lessons } from "./files.ts";
 
 /** VitePress' own highlighter, as the Markdown renderer has it: code, language, attributes → HTML. */
 export type Highlight = (code: string, language: string, attributes: string) => string;
-/** A section of a page, and the lines of the script that it quotes. */
-export type Section = { id: string; lines: Lines[] };
+/** A section of a page, the lines of the script that it quotes, and those of the function in its title. */
+export type Section = { id: string; lines: Lines[]; about: Lines[] };
 
 /** Colours of the two themes are classes of style.css: as styles they made up most of a page. The colour of plain code needs neither. */
 const COLOURS: Record<string, string> = {
@@ -48,7 +48,9 @@ export function scriptPane(name: string, sections: Section[], highlight: Highlig
   const lesson = lessonCalled(name);
   const lines = highlightLines(lesson, highlight).map((line) => `<span class="line">${line}</span>`);
   for (const { from, to } of lesson.regions.values()) {
-    const about = sections.find(({ lines }) => lines.some((each) => each.from <= to && each.to >= from));
+    const isInRegion = (each: Lines) => each.from <= to && each.to >= from;
+    const about =
+      sections.find(({ lines }) => lines.some(isInRegion)) ?? sections.find(({ about }) => about.some(isInRegion));
     if (about) lines[from - 2] = lines[from - 2]?.replace(/^<span(.*)span>$/, `<a href="#${about.id}"$1a>`) ?? "";
   }
   const link = `<p><a href="source/${lesson.file}.html">${lesson.file}</a></p>`;

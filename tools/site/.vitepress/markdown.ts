@@ -1,6 +1,7 @@
 /** What the site makes of the pages' Markdown, which stays as it reads well anywhere. */
 import { posix, relative } from "node:path";
 import type { MarkdownRenderer } from "vitepress";
+import { functionsOf } from "../../docs/lessons.ts";
 import { diffTable, type Highlight, type Section, scriptPane } from "./code.ts";
 import { addressOf, counterpartOf, demoNumbers, lessons, ROOT, read, translated, withClone } from "./files.ts";
 import { player } from "./player.ts";
@@ -52,14 +53,20 @@ export function configure(md: MarkdownRenderer): void {
     }
   });
 
-  // A lesson's script is part of its page, and a quote from it is marked as one.
+  // A lesson's script is part of its page. A section is about the lines that it quotes, or about the function in its title.
   md.core.ruler.push("script", (state) => {
     const lesson = lessonOf(origin(state.env).file);
     if (!lesson || state.env.isRead) return;
     const sections: Section[] = [];
     let isQuoted = false;
-    for (const token of state.tokens) {
-      if (token.type === "heading_open") sections.push({ id: token.attrGet("id") ?? "", lines: [] });
+    const functions = functionsOf(lesson);
+    for (const [i, token] of state.tokens.entries()) {
+      if (token.type === "heading_open") {
+        const names = state.tokens[i + 1]?.children?.filter(({ type }) => type === "code_inline") ?? [];
+        const about = names.flatMap(({ content }) => functions.get(content) ?? []);
+        if (about[0]) token.attrSet("data-lines", `#L${about[0].from}-L${about[0].to}`);
+        sections.push({ id: token.attrGet("id") ?? "", lines: [], about });
+      }
       if (token.type === "fence") token.meta = { isQuote: isQuoted };
       if (token.type === "inline") {
         const lines = token.content.startsWith("<sub>") ? linesQuoted(token, lesson.file) : [];

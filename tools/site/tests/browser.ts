@@ -93,3 +93,7 @@ export async function visit<Result>(
     await context.close();
   }
 }
+
+export const S01 = "s01_agent_loop.html";
+export const scrollTo = (page: Page, heading: string) =>
+  page.locator(".vp-doc :is(h2, h3)", { hasText: heading }).evaluate((element) => element.scrollIntoView());

@@ -10,7 +10,7 @@ let reached: Stop | undefined;
 
 const pane = () => document.querySelector<HTMLElement>(".script pre");
 
-/** To be called for each page: headings and quotes in their order; a section that begins without a quote has its first one's lines. */
+/** To be called for each page: headings and quotes in their order. A heading has the lines of its first quote, or of the function in it. */
 export function followScript(): void {
   stops = [];
   reached = undefined;
@@ -24,6 +24,10 @@ export function followScript(): void {
       if (heading?.lines.length === 0) heading.lines = lines;
       stops.push({ element, lines });
     }
+  }
+  for (const stop of stops) {
+    const lines = linesOf(stop.element.dataset.lines ?? "");
+    if (lines && stop.lines.length === 0) stop.lines = [lines];
   }
   follow();
 }

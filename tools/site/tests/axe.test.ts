@@ -1,0 +1,35 @@
+/** What axe says of the built site. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { describe, test } from "node:test";
+import type { AxeResults } from "axe-core";
+import { hasChinese, PHONE, scrollTo, visit, WIDE } from "./browser.ts";
+
+describe("axe finds nothing serious", () => {
+  const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+  const code = ["index", "s01_agent_loop", "changes/s03", "source/tests/steps.test.ts", "viewer"];
+  const looks = [
+    { colorScheme: "light", viewport: WIDE, names: code },
+    { colorScheme: "dark", viewport: WIDE, names: code },
+    { colorScheme: "light", viewport: PHONE, names: ["index", "s06_context_compact"] },
+  ] as const;
+  for (const { colorScheme, viewport, names } of looks)
+    test(`${colorScheme}, ${viewport.width} pixels wide`, async () => {
+      const found: string[] = [];
+      const inChinese = hasChinese ? ["zh/index", "zh/s01_agent_loop"] : [];
+      for (const path of [...names, ...inChinese].map((name) => `${name}.html`))
+        await visit(path, { colorScheme, viewport }, async (page) => {
+          if (path.includes("s01")) await scrollTo(page, "1."); // so that lines are marked
+          await page.evaluate(axe);
+          const { violations } = await page.evaluate<AxeResults>(`axe.run({
+            resultTypes: ["violations"],
+            rules: { "label-content-name-mismatch": { enabled: false } }, // VitePress' search button shows its key, too
+          })`);
+          for (const { id, impact, nodes } of violations)
+            if (impact === "serious" || impact === "critical")
+              found.push(...nodes.slice(0, 3).map(({ html, any }) => `${path}: ${id}: ${html} ${any[0]?.message}`));
+        });
+      assert.deepEqual(found, []);
+    });
+});
