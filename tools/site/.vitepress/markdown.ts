@@ -37,7 +37,7 @@ export function configure(md: MarkdownRenderer): void {
     if (lesson) state.src = state.src.replace(`\n${tryIt}\n`, `$&\n\`\`\`player ${lesson.name}\n\`\`\`\n`);
     if (file === "docs/README.md" || file === "docs/zh/index.md") {
       const [commands] = /```sh\n.*?\n```/s.exec(withClone(read(translated("README.md", prefix)))) ?? [];
-      const picture = `## ${viewer}\n\n${demo(...demoNumbers())}\n\n<ContextDemo />`;
+      const picture = `## ${viewer}\n\n${demo(...demoNumbers())}\n\n<ContextDemo alt="${viewer}" />`;
       state.src = `\`\`\`player s01\n\`\`\`\n\n${state.src.replace(/^## /m, `${commands}\n\n${picture}\n\n$&`)}`;
     }
   });

@@ -46,7 +46,7 @@ function difference(name: string, prefix: string): Page[] {
 
 function viewer(prefix: string): Page {
   const { viewer, viewerIntro } = words(prefix);
-  const content = `${frontmatter({ pageClass: "wide viewer", aside: false })}# ${viewer}\n\n${viewerIntro}\n\n<ContextDemo full />\n`;
+  const content = `${frontmatter({ pageClass: "wide viewer", aside: false })}# ${viewer}\n\n${viewerIntro}\n\n<ContextDemo full alt="${viewer}" />\n`;
   return { params: { page: `${prefix}viewer` }, content };
 }
 

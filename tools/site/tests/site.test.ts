@@ -235,6 +235,6 @@ test("the first thing that Tab reaches leads to the text", async () => {
 
 test("pages read without JavaScript", async () => {
   await visit(S01, { javaScriptEnabled: false, viewport: PHONE }, async (page) => {
-    assert.match(await page.innerText("main"), /An agent is a loop.*const calls = content\.filter/s);
+    assert.match(await page.innerText("main"), /An agent is a loop.*const calls = reply\.content\.filter/s);
   });
 });
