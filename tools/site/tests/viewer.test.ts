@@ -56,6 +56,7 @@ const viewer = <Result>(work: (page: Page) => Promise<Result>) =>
 test("the recorded demo is open at first, on its page, on the front page and in s06, which link to it", async () => {
   for (const path of ["index.html", "s06_context_compact.html"])
     await visit(path, { viewport: PHONE }, async (page) => {
+      await page.locator(".context-demo").scrollIntoViewIfNeeded();
       await status(page)
         .filter({ hasText: `${calls} model calls, ${compactions} compactions` })
         .waitFor();
@@ -65,6 +66,17 @@ test("the recorded demo is open at first, on its page, on the front page and in 
         .filter({ hasText: `${calls} model calls, ${compactions} compactions` })
         .waitFor();
     });
+});
+
+test("the front page loads it only when one comes to it", async () => {
+  await visit("index.html", {}, async (page) => {
+    const loaded: string[] = [];
+    page.on("request", (request) => loaded.push(request.url()));
+    await page.reload({ waitUntil: "networkidle" });
+    assert.ok(!loaded.some((url) => url.endsWith(".jsonl")), loaded.join("\n"));
+    await page.locator(".context-demo").scrollIntoViewIfNeeded();
+    await status(page).waitFor();
+  });
 });
 
 test("without JavaScript it is a picture", async () => {
