@@ -880,7 +880,7 @@ describe("in a pause", () => {
   test("a request ends the compaction that is under way, and the history is as it was", async () => {
     const talk = await longTalk();
     const before = structuredClone(talk.messages);
-    server.fail({ kind: "slow", delay: 1_000_000 });
+    server.fail({ kind: "slow", delay: 100 });
     const { sent, end, over } = await pause(talk, 241);
     await harness.until(() => sent().length === 1);
     end();

@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { basename, isAbsolute, join } from "node:path";
+import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -23,7 +23,8 @@ export async function runSuite(root: string, file: string, pattern: string, limi
   const temporary = mkdtempSync(join(tmpdir(), "practice-"));
   const words = ["--import", "tsx", "--import", beside("preload.ts"), `--test-reporter=${beside("reporter.ts")}`];
   words.push("--test-reporter-destination=stdout", `--test-name-pattern=${pattern}`);
-  words.push(join(root, "tests", basename(file).replace(/ts$/, "test.ts")));
+  const suite = join(root, "tests", basename(file).replace(/ts$/, "test.ts"));
+  words.push(suite);
   const settings = { PRACTICE: file, PRACTICE_TMPDIR: temporary, PRACTICE_WAIT: String(limit / 2), NO_COLOR: "1" };
   const env = { ...process.env, ...settings, NODE_TEST_CONTEXT: undefined };
   const child = spawn(process.execPath, words, { cwd: root, env, stdio: ["ignore", "pipe", "pipe", "pipe"] });
@@ -43,7 +44,7 @@ export async function runSuite(root: string, file: string, pattern: string, limi
   createInterface({ input: child.stdio[3] }).on("line", (line) => {
     const { begins, ...result } = JSON.parse(line);
     if (begins) current = begins;
-    else if (!isAbsolute(result.name)) run.results.push(result); // a file that fails as a whole is none of its tests
+    else if (result.name !== suite) run.results.push(result); // a file that fails as a whole is none of its tests
     clearTimeout(timer);
     timer = setTimeout(stop, limit);
   });
