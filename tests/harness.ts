@@ -98,11 +98,12 @@ export function onEach<L>(lessons: Record<string, L>, cases: (lesson: L, test: C
   for (const [short, lesson] of Object.entries(lessons)) {
     cases(lesson, (name, body) => {
       void test(`${short}: ${name}`, async (t: TestContext) => {
-        ended = "";
+        [ended, trace] = ["", ""];
         try {
           await body(t);
         } catch (error) {
           if (ended && error instanceof Error) error.message += `\n\nthe turn ended with: ${ended}`;
+          if (trace && error instanceof Error) error.stack += trace;
           throw error;
         }
       });
@@ -144,6 +145,7 @@ export async function capture<T>(work: () => T | Promise<T>): Promise<{ value: T
 }
 
 let ended = ""; // with what the last turn of a test failed, which says more than what a test then misses
+let trace = ""; // where that was thrown
 /** Carries out a request, after a history that grows in place. `error` is what was thrown. */
 export async function turn(
   lesson: Lesson,
@@ -156,7 +158,10 @@ export async function turn(
   const { value: error, printed } = await capture(() =>
     lesson.runTurn(messages, request, optionsFor(lesson, options)).then(
       () => undefined,
-      (thrown) => String(thrown),
+      (thrown) => {
+        trace = `\n${thrown.stack}`;
+        return String(thrown);
+      },
     ),
   );
   const sent = server.journal.slice(before).map(({ request }) => request);

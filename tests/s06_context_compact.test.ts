@@ -897,6 +897,7 @@ for (const [what, failure] of [
     const talk = talkTo(s06);
     await talk.ask("first", say("words ".repeat(50)));
     await talk.compact(say("A summary."));
+    assert.match(talk.compressed(), /\n\nA summary\.$/);
     const before = structuredClone(talk.messages);
     const fail = async (request: string) => {
       if (what === "rejects") expectRejection(/Bad request/);

@@ -13,12 +13,23 @@ const root = process.cwd();
 const folder = join(root, "practice");
 const flag = { type: "boolean" } as const;
 const options = { once: flag, hint: flag, solution: flag, reset: flag };
-const { values: flags, positionals } = parseArgs({ allowPositionals: true, options });
+const { values: flags, positionals } = parseArgs({ allowPositionals: true, strict: false, options });
+const unknown = Object.keys(flags).find((name) => !(name in options));
+const [name] = positionals;
 const lessons = readLessons(root);
-const lesson = lessons.get(positionals[0] ?? "");
+const lesson = lessons.get(name ?? "");
 const fileOf = ({ file }: Lesson) => join(folder, basename(file));
-if (lesson) await practise(lesson, fileOf(lesson));
+if (unknown) fail(`There is no option --${unknown}`);
+else if (lesson) await practise(lesson, fileOf(lesson));
+else if (name) fail(`There is no lesson ${name}`);
 else list();
+
+function fail(problem: string): void {
+  console.error(
+    `${problem}. Usage: npm run practice -- ${[...lessons.keys()].join("|")} [--once | --hint | --solution | --reset]`,
+  );
+  process.exitCode = 1;
+}
 
 /** How far each lesson is. */
 function list(): void {
@@ -26,6 +37,7 @@ function list(): void {
     const progress = `${fileOf(each)}.progress`;
     console.log(each.header[0]?.padEnd(24), existsSync(progress) ? readFileSync(progress, "utf8") : "not begun");
   }
+  console.log("\nBegin one, or go on: npm run practice -- s01");
 }
 
 async function practise(lesson: Lesson, file: string): Promise<void> {
@@ -37,7 +49,9 @@ async function practise(lesson: Lesson, file: string): Promise<void> {
   let seen = "";
   do {
     const source = existsSync(file) ? readFileSync(file, "utf8") : seen; // an editor may be replacing it
+    if (seen && source !== seen) console.clear();
     if (source !== seen) await show(lesson, file);
+    if (source !== seen && !isOnce) console.log("  Save the file, and its tests run again. Ctrl-C leaves.");
     seen = source;
   } while (!isOnce && (await sleep(200, true)));
 }
@@ -58,7 +72,6 @@ async function show(lesson: Lesson, file: string): Promise<void> {
   if (flags.solution) return console.log(solution(readFileSync(file, "utf8"), lesson, progress.current));
   if (flags.hint) return console.log(progress.current?.hint ?? "All is green.");
   const names = [...lessons.keys()];
-  if (process.stdout.isTTY && !flags.once) console.clear();
   console.log(draw(root, file, lesson, progress, names[names.indexOf(lesson.name) + 1]));
   writeFileSync(`${file}.progress`, `${progress.green} of ${progress.total}`);
   process.exitCode = progress.current ? 1 : 0;

@@ -21,6 +21,6 @@ export default async function* report(events: AsyncIterable<TestEvent>): AsyncGe
 function problemOf(failure?: Error): Problem {
   const { message = "", stack = "", operator, actual, expected } = Object(failure?.cause ?? failure);
   if (!/equal|match/i.test(operator)) return { message, stack };
-  const show = (value: unknown) => inspect(value, { depth: 8, breakLength: 100, maxStringLength: 1_000 });
+  const show = (value: unknown) => inspect(value, { depth: 8, breakLength: 120, maxStringLength: 1_000 });
   return { message, stack, actual: show(actual), expected: show(expected) };
 }

@@ -18,7 +18,7 @@ export function draw(root: string, file: string, lesson: Lesson, progress: Progr
   const bar = "█".repeat(Math.floor((30 * green) / total)).padEnd(30, "░");
   const title = `${lesson.header[0]}   ${bar} ${green} of ${total}   ${(run.ms / 1_000).toFixed(1)} s\n`;
   if (run.hangsIn !== undefined)
-    return `${title}\n✗ ${bare(run.hangsIn)}\n\n  Stopped: nothing came for ten seconds. Is there a loop that never ends?\n`;
+    return `${title}\n✗ ${bare(run.hangsIn)}\n\n  Stopped: it took too long. Is there a loop that never ends, or a promise that nothing resolves?\n`;
   if (run.results.length === 0) return `${title}\n✗ the file loads\n\n  ${loading(file, run.output)}\n`;
   if (!current || !failed) {
     const written = diffLines(skeletonOf(lesson), source).flatMap(({ added, count }) => (added ? count : []));
@@ -36,9 +36,9 @@ export function draw(root: string, file: string, lesson: Lesson, progress: Progr
 ${explain(root, file, failed)
   .map((line) => `  ${line}\n`)
   .join("")}
-→ step ${steps.indexOf(current) + 1} of ${steps.length}: ${places ? `${verb} ${places}` : current.hint}
+→ step ${steps.indexOf(current) + 1} of ${steps.filter(({ tests }) => tests.length > 0).length}: ${places ? `${verb} ${places}` : current.hint}
   practice/${basename(file)}; the page: ${lesson.page}${sectionOf(root, lesson, names)}
-${dim("  --hint   --solution   --reset")}
+${dim(`  npm run practice -- ${lesson.name} --hint, --solution or --reset`)}
 `;
 }
 
