@@ -14,20 +14,18 @@ const folder = join(root, "practice");
 const flag = { type: "boolean" } as const;
 const options = { once: flag, hint: flag, solution: flag, reset: flag };
 const { values: flags, positionals } = parseArgs({ allowPositionals: true, strict: false, options });
-const unknown = Object.keys(flags).find((name) => !(name in options));
-const [name] = positionals;
+const [name = ""] = positionals;
+const unknown = Object.keys(flags).find((flag) => !(flag in options));
 const lessons = readLessons(root);
-const lesson = lessons.get(name ?? "");
+const lesson = lessons.get(name);
 const fileOf = ({ file }: Lesson) => join(folder, basename(file));
-if (unknown) fail(`There is no option --${unknown}`);
+if (unknown) fail(`There is no option ${unknown}.`);
 else if (lesson) await practise(lesson, fileOf(lesson));
-else if (name) fail(`There is no lesson ${name}`);
+else if (name) fail(`There is no lesson ${name}, only ${[...lessons.keys()].join(", ")}.`);
 else list();
 
 function fail(problem: string): void {
-  console.error(
-    `${problem}. Usage: npm run practice -- ${[...lessons.keys()].join("|")} [--once | --hint | --solution | --reset]`,
-  );
+  console.error(`${problem} Usage: npm run practice -- s03 [--once | --hint | --solution | --reset]`);
   process.exitCode = 1;
 }
 
@@ -43,7 +41,8 @@ function list(): void {
 async function practise(lesson: Lesson, file: string): Promise<void> {
   mkdirSync(folder, { recursive: true });
   make(join(folder, "tsconfig.json"), readFileSync(new URL("tsconfig.practice.json", import.meta.url), "utf8"));
-  if (make(file, skeletonOf(lesson))) console.log(`Made practice/${basename(file)}: open it in your editor.\n`);
+  if (make(file, skeletonOf(lesson)))
+    console.log(`Made practice/${basename(file)}: open it. When you save it, its tests run again.\n`);
   if (flags.reset) return await reset(lesson, file);
   const isOnce = !process.stdout.isTTY || flags.once || flags.hint || flags.solution;
   let seen = "";
@@ -51,7 +50,6 @@ async function practise(lesson: Lesson, file: string): Promise<void> {
     const source = existsSync(file) ? readFileSync(file, "utf8") : seen; // an editor may be replacing it
     if (seen && source !== seen) console.clear();
     if (source !== seen) await show(lesson, file);
-    if (source !== seen && !isOnce) console.log("  Save the file, and its tests run again. Ctrl-C leaves.");
     seen = source;
   } while (!isOnce && (await sleep(200, true)));
 }

@@ -9,20 +9,19 @@ import { isOpen, type Step, skeletonOf } from "./skeleton.ts";
 import type { Progress } from "./suite.ts";
 
 const dim = (text: string) => styleText("dim", text);
-const bare = (name: string) => name.replace(/^s\d\d: /, "");
-const shortOf = (name: string) => name.split(".").at(-1) ?? name;
 
 export function draw(root: string, file: string, lesson: Lesson, progress: Progress, next?: string): string {
   const { steps, current, failed, green, total, run } = progress;
   const source = readFileSync(file, "utf8");
   const bar = "█".repeat(Math.floor((30 * green) / total)).padEnd(30, "░");
   const title = `${lesson.header[0]}   ${bar} ${green} of ${total}   ${(run.ms / 1_000).toFixed(1)} s\n`;
+  const ofTest = (name: string, parent = "") => (/^s\d\d: /.test(name) ? name.slice(5) : `${parent} ${name}`.trim());
   if (run.hangsIn !== undefined)
-    return `${title}\n✗ ${bare(run.hangsIn)}\n\n  Stopped: it took too long. Is there a loop that never ends, or a promise that nothing resolves?\n`;
+    return `${title}\n✗ ${ofTest(run.hangsIn)}\n\n  Stopped: nothing came for too long. Is there a loop that never ends?\n`;
   if (run.results.length === 0) return `${title}\n✗ the file loads\n\n  ${loading(file, run.output)}\n`;
   if (!current || !failed) {
-    const written = diffLines(skeletonOf(lesson), source).flatMap(({ added, count }) => (added ? count : []));
-    const sum = written.reduce((sum, count) => sum + count, 0);
+    const parts = diffLines(skeletonOf(lesson), source);
+    const sum = parts.reduce((sum, { added, count }) => (added ? sum + count : sum), 0);
     const done = `All green. You wrote ${sum} lines; --solution compares them with the lesson's.`;
     return `${title}\n${done}\n${next ? `Next: npm run practice -- ${next}` : "That was the last lesson."}\n`;
   }
@@ -30,14 +29,14 @@ export function draw(root: string, file: string, lesson: Lesson, progress: Progr
   const names = open.length > 0 ? open : current.functions;
   const places = names.map((name) => `${name} (line ${lineOf(source, name)})`).join(" and ");
   const verb = open.length === 0 ? "look at" : source.includes(`write me: ${open[0]}`) ? "write" : "change";
+  const { length: count } = steps.filter(({ tests }) => tests.length > 0); // not every lesson has late tests
+  const problem = explain(root, file, failed).map((line) => `  ${line}\n`);
   return `${title}
-✗ ${/^s\d\d: /.test(failed.name) ? bare(failed.name) : `${failed.parent} ${failed.name}`.trim()}
+✗ ${ofTest(failed.name, failed.parent)}
 
-${explain(root, file, failed)
-  .map((line) => `  ${line}\n`)
-  .join("")}
-→ step ${steps.indexOf(current) + 1} of ${steps.filter(({ tests }) => tests.length > 0).length}: ${places ? `${verb} ${places}` : current.hint}
-  practice/${basename(file)}; the page: ${lesson.page}${sectionOf(root, lesson, names)}
+${problem.join("")}
+→ step ${steps.indexOf(current) + 1} of ${count}: ${places ? `${verb} ${places}` : current.hint}
+  practice/${basename(file)}; the page: ${lesson.page}${sectionOf(root, lesson, current)}
 ${dim(`  npm run practice -- ${lesson.name} --hint, --solution or --reset`)}
 `;
 }
@@ -74,21 +73,15 @@ function loading(file: string, output: string): string {
 
 /** The line of the reader's file at which a function begins. */
 function lineOf(source: string, name: string): number {
-  const head = name.includes(".") ? `^ +${shortOf(name)}\\(.*\\{$` : `function ${name}\\b`;
+  const head = name.includes(".") ? `^ +${name.split(".")[1]}\\(.*\\{$` : `function ${name}\\b`;
   return lineAt(source, source.search(new RegExp(head, "m")));
 }
 
-/** The section of the page that is about a function: its heading or its code names it, or it shows its region. */
-function sectionOf(root: string, lesson: Lesson, names: string[]): string {
-  const { from = 0 } = functionsOf(lesson).get(names[0] ?? "") ?? {};
-  const [region] = [...lesson.regions].find(([, lines]) => lines.from <= from && from <= lines.to) ?? [];
-  const name = `\\b(${names.map(shortOf).join("|")})\\b`;
-  const page = readFileSync(join(root, lesson.page), "utf8").split(/^#{2,3} /m);
-  const isAbout = [`^.*${name}`, `\`\`\`ts\n(?:(?!\`\`\`)[^])*${name}`, `sync: region ${lesson.name} ${region}`].map(
-    (each) => new RegExp(each),
-  );
-  const [section] = isAbout.flatMap((each) => page.find((text) => each.test(text)) ?? []);
-  return section ? `, "${section.split("\n", 1).join().replaceAll("`", "")}"` : "";
+/** The section of the page that the hint of a step begins with: "§4 …". */
+function sectionOf(root: string, { page }: Lesson, { hint }: Step): string {
+  const number = /(?<=^§)\d/.exec(hint);
+  const [heading] = new RegExp(`(?<=^### )${number}\\. .*`, "m").exec(readFileSync(join(root, page), "utf8")) ?? [];
+  return heading ? `, "${heading.replaceAll("`", "")}"` : "";
 }
 
 /** How the lesson differs from the reader's file: in the functions of a step, or if there is none in all. */

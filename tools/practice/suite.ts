@@ -22,9 +22,8 @@ export async function runSuite(root: string, file: string, pattern: string, limi
   const began = Date.now();
   const temporary = mkdtempSync(join(tmpdir(), "practice-"));
   const words = ["--import", "tsx", "--import", beside("preload.ts"), `--test-reporter=${beside("reporter.ts")}`];
-  words.push("--test-reporter-destination=stdout", `--test-name-pattern=${pattern}`);
   const suite = join(root, "tests", basename(file).replace(/ts$/, "test.ts"));
-  words.push(suite);
+  words.push("--test-reporter-destination=stdout", `--test-name-pattern=${pattern}`, suite);
   const settings = { PRACTICE: file, PRACTICE_TMPDIR: temporary, PRACTICE_WAIT: String(limit / 2), NO_COLOR: "1" };
   const env = { ...process.env, ...settings, NODE_TEST_CONTEXT: undefined };
   const child = spawn(process.execPath, words, { cwd: root, env, stdio: ["ignore", "pipe", "pipe", "pipe"] });
