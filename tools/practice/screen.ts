@@ -15,10 +15,6 @@ export function draw(root: string, file: string, lesson: Lesson, progress: Progr
   const source = readFileSync(file, "utf8");
   const bar = "█".repeat(Math.floor((30 * green) / total)).padEnd(30, "░");
   const title = `${lesson.header[0]}   ${bar} ${green} of ${total}   ${(run.ms / 1_000).toFixed(1)} s\n`;
-  const ofTest = (name: string, parent = "") => (/^s\d\d: /.test(name) ? name.slice(5) : `${parent} ${name}`.trim());
-  if (run.hangsIn !== undefined)
-    return `${title}\n✗ ${ofTest(run.hangsIn)}\n\n  Stopped: nothing came for too long. Is there a loop that never ends?\n`;
-  if (run.results.length === 0) return `${title}\n✗ the file loads\n\n  ${loading(file, run.output)}\n`;
   if (!current || !failed) {
     const parts = diffLines(skeletonOf(lesson), source);
     const sum = parts.reduce((sum, { added, count }) => (added ? sum + count : sum), 0);
@@ -28,11 +24,12 @@ export function draw(root: string, file: string, lesson: Lesson, progress: Progr
   const open = current.functions.filter((name) => isOpen(lesson, source, name));
   const names = open.length > 0 ? open : current.functions;
   const places = names.map((name) => `${name} (line ${lineOf(source, name)})`).join(" and ");
-  const verb = open.length === 0 ? "look at" : source.includes(`write me: ${open[0]}`) ? "write" : "change";
+  const verb = open.length === 0 ? "look first at" : source.includes(`write me: ${open[0]}`) ? "write" : "change";
   const { length: count } = steps.filter(({ tests }) => tests.length > 0); // not every lesson has late tests
+  const test = /^s\d\d: (.*)/.exec(failed.name)?.[1] ?? `${failed.parent} ${failed.name}`.trim();
   const problem = explain(root, file, failed).map((line) => `  ${line}\n`);
   return `${title}
-✗ ${ofTest(failed.name, failed.parent)}
+✗ ${test}
 
 ${problem.join("")}
 → step ${steps.indexOf(current) + 1} of ${count}: ${places ? `${verb} ${places}` : current.hint}
@@ -62,13 +59,6 @@ function compare(expected: string, actual: string): string[] {
   if (!`${expected}${actual}`.includes("\n")) return [`wanted  ${expected}`, `came    ${actual}`];
   const { hunks } = structuredPatch("", "", `${expected}\n`, `${actual}\n`, "", "", { context: 1 });
   return ["wanted: the lines with -; came: those with +", ...hunks.flatMap(({ lines }) => lines).slice(0, 10)];
-}
-
-/** An error while the file is loaded, in one line with its place. */
-function loading(file: string, output: string): string {
-  const [place = ""] = new RegExp(`practice/${basename(file)}[:\\d]*\\d`).exec(output) ?? [];
-  const [, error = "no test ran"] = /ERROR: (.*)/.exec(output) ?? /^(\w*Error.*)/m.exec(output) ?? [];
-  return `${place}: ${error}`;
 }
 
 /** The line of the reader's file at which a function begins. */

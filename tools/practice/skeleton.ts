@@ -26,10 +26,17 @@ function oldCode({ before }: Lesson, name: string): string | undefined {
   return old && codeOf(before, old).join("\n");
 }
 
+/** The body of a function that is to be written. */
+function stubOf(name: string): string {
+  const body = bodies?.[name];
+  const stub = body === undefined ? `throw new Error("write me: ${name}");` : `${body} // write me: ${name}`.trim();
+  return name.includes(".") ? `    ${stub}` : `  ${stub}`;
+}
+
 /** Whether a function of the reader's file is still as it was at the beginning. */
 export function isOpen(lesson: Lesson, source: string, name: string): boolean {
-  const old = oldCode(lesson, name);
-  return old ? source.includes(old) : new RegExp(`write me: ${name}\\b`).test(source);
+  const closing = name.includes(".") ? "  }" : "}";
+  return source.includes(oldCode(lesson, name) ?? `{\n${stubOf(name)}\n${closing}\n`);
 }
 
 /** A lesson in which of all the functions of its steps only these are written. */
@@ -37,14 +44,12 @@ export function skeletonOf(lesson: Lesson, written: string[] = []): string {
   const lines: (string | undefined)[] = [...lesson.lines];
   const parts = functionsOf(lesson);
   for (const name of stepsOf(lesson).flatMap(({ functions }) => functions)) {
-    const [part, old, body] = [parts.get(name), oldCode(lesson, name), bodies?.[name]];
+    const [part, old] = [parts.get(name), oldCode(lesson, name)];
     if (!part) throw new Error(`${lesson.file} has no function ${name}`);
     if (written.includes(name)) continue;
-    const indent = name.includes(".") ? "    " : "  ";
-    const stub = body === undefined ? `throw new Error("write me: ${name}");` : `${body} // write me: ${name}`.trim();
     const { from, to } = old ? part : part.body;
     lines.fill(undefined, from - 1, to);
-    lines[from - 1] = old ?? indent + stub;
+    lines[from - 1] = old ?? stubOf(name);
   }
   return `${lines.filter((line) => line !== undefined).join("\n")}\n`;
 }

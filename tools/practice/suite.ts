@@ -10,7 +10,7 @@ import type { Lesson } from "../docs/lessons.ts";
 import type { Result } from "./reporter.ts";
 import { isOpen, type Step, stepsOf } from "./skeleton.ts";
 
-export type Run = { results: Result[]; output: string; hangsIn?: string; ms: number };
+export type Run = { results: Result[]; ms: number };
 const beside = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
 /** A pattern for the tests of exactly these names. */
@@ -27,15 +27,17 @@ export async function runSuite(root: string, file: string, pattern: string, limi
   const settings = { PRACTICE: file, PRACTICE_TMPDIR: temporary, PRACTICE_WAIT: String(limit / 2), NO_COLOR: "1" };
   const env = { ...process.env, ...settings, NODE_TEST_CONTEXT: undefined };
   const child = spawn(process.execPath, words, { cwd: root, env, stdio: ["ignore", "pipe", "pipe", "pipe"] });
-  const run: Run = { results: [], output: "", ms: 0 };
+  const results: Result[] = [];
+  let output = "";
   for (const stream of [child.stdout, child.stderr]) {
     stream?.setEncoding("utf8").on("data", (text: string) => {
-      run.output = (run.output + text).slice(-100_000);
+      output = (output + text).slice(-100_000);
     });
   }
   let current = "the file loads";
+  const fail = (message: string) => results.push({ name: current, ok: false, parent: "", message, stack: "" });
   const stop = () => {
-    run.hangsIn = current;
+    fail("Stopped: nothing came for too long. Is there a loop that never ends?");
     child.kill("SIGKILL");
   };
   let timer = setTimeout(stop, 3 * limit); // loading may take longer
@@ -43,14 +45,17 @@ export async function runSuite(root: string, file: string, pattern: string, limi
   createInterface({ input: child.stdio[3] }).on("line", (line) => {
     const { begins, ...result } = JSON.parse(line);
     if (begins) current = begins;
-    else if (result.name !== suite) run.results.push(result); // a file that fails as a whole is none of its tests
+    else if (!result.name.endsWith(".ts")) results.push(result); // what fails outside a test has its file's name
     clearTimeout(timer);
     timer = setTimeout(stop, limit);
   });
   await new Promise((resolve) => child.on("close", resolve));
   clearTimeout(timer);
   rmSync(temporary, { recursive: true, force: true, maxRetries: 5 }); // a command that still waits for a file there ends
-  return { ...run, ms: Date.now() - began };
+  const [, problem] = /ERROR: (.*)/.exec(output) ?? /^(\w*Error.*)/m.exec(output) ?? [];
+  const [place = ""] = new RegExp(`practice/${basename(file)}[:\\d]*\\d`).exec(output) ?? [];
+  if (results.length === 0) fail(`${place}: ${problem ?? "no test ran"}`);
+  return { results, ms: Date.now() - began };
 }
 
 /** Where a reader is: all steps, the one to work on, and how many tests are green. */
@@ -65,16 +70,15 @@ export async function check(root: string, lesson: Lesson, file: string, limit?: 
   const reached = open ? early.slice(0, early.indexOf(open) + 1) : early;
   const testsOf = (some: Step[]) => some.flatMap(({ tests }) => tests);
   let run = await runSuite(root, file, exactly(testsOf(reached)), limit);
-  const isGreen = run.hangsIn === undefined && run.results.length > 0 && run.results.every(({ ok }) => ok);
+  const isGreen = run.results.every(({ ok }) => ok);
   const late = testsOf(steps.slice(-1));
   if (!open && isGreen && late.length > 0) {
     const second = await runSuite(root, file, exactly(late), limit);
-    run = { ...second, results: [...run.results, ...second.results], ms: run.ms + second.ms };
+    run = { results: [...run.results, ...second.results], ms: run.ms + second.ms };
   }
-  // What is written and wrong comes first, in the order of the suite, and then what is not written.
   const red = run.results.filter(({ ok }) => !ok);
-  const failed = red.find(({ name }) => !open?.tests.includes(name)) ?? red[0];
+  const [failed = red[0]] = steps.flatMap(({ tests }) => red.filter(({ name }) => tests.includes(name)));
   const [green, total] = [run.results.length - red.length, testsOf(steps).length];
-  const at = steps.find(({ tests }) => tests.includes(run.hangsIn ?? failed?.name ?? "")) ?? reached.at(-1);
+  const at = steps.find(({ tests }) => tests.includes(failed?.name ?? "")) ?? reached.at(-1);
   return { steps, current: green === total ? undefined : at, failed, green, total, run };
 }
