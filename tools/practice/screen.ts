@@ -45,7 +45,7 @@ function explain(root: string, file: string, { message, stack, actual, expected 
   const isOfNode = /^(Expected|The input|The expression|Values)/.test(what);
   const lines = what.split("\n").filter((line) => line && !isOfNode);
   if (actual !== undefined && expected !== undefined) lines.push(...compare(expected, actual));
-  const [, at] = new RegExp(`${suite}:(\\d+)`).exec(stack) ?? [];
+  const [, at] = new RegExp(`.*${suite}:(\\d+)`, "s").exec(stack) ?? []; // the last: not of a helper
   const code = at && readFileSync(join(root, suite), "utf8").split("\n")[Number(at) - 1]?.trim();
   if (code) lines.push(dim(`${suite}:${at}   ${code}`));
   const [own] = new RegExp(`practice/${basename(file)}:\\d+`).exec(stack) ?? [];

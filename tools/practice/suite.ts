@@ -77,7 +77,7 @@ export async function check(root: string, lesson: Lesson, file: string, limit?: 
     run = { results: [...run.results, ...second.results], ms: run.ms + second.ms };
   }
   const red = run.results.filter(({ ok }) => !ok);
-  const [failed = red[0]] = steps.flatMap(({ tests }) => red.filter(({ name }) => tests.includes(name)));
+  const failed = red.find(({ name }) => !open?.tests.includes(name)) ?? red[0]; // first what is written and wrong
   const [green, total] = [run.results.length - red.length, testsOf(steps).length];
   const at = steps.find(({ tests }) => tests.includes(failed?.name ?? "")) ?? reached.at(-1);
   return { steps, current: green === total ? undefined : at, failed, green, total, run };

@@ -9,7 +9,7 @@ import { beforeEach, test } from "node:test";
 import { stripVTControlCharacters } from "node:util";
 import { readLessons } from "../../docs/lessons.ts";
 import { draw, solution } from "../screen.ts";
-import { skeletonOf, stepsOf } from "../skeleton.ts";
+import { isOpen, skeletonOf, stepsOf } from "../skeleton.ts";
 import { check } from "../suite.ts";
 import { folder, root } from "./root.ts";
 
@@ -111,7 +111,7 @@ for (const [name, what, text, title, words] of [
 
 test("a syntax error is one line with its place", async () => {
   const screen = await screenOf("s03", changed("s03", "while (true) {", "while (true {"));
-  assert.match(screen, /✗ the file loads\n\n {2}practice\/s03_todo_write\.ts:\d+:\d+: .*\n$/);
+  assert.match(screen, /✗ the file loads\n\n {2}practice\/s03_todo_write\.ts:\d+:\d+: .*\n\n→/);
 });
 
 test("an error while the file loads is named with its line", async () => {
@@ -123,6 +123,14 @@ test("a loop that blocks the process is stopped, and the test is named", async (
   const endless = changed("s03", "this.items = check(", "while (Date.now() > 0);\n    this.items = check(");
   const screen = await screenOf("s03", endless, 10_000);
   assert.match(screen, /✗ the list shows a mark and a number.*\n\n {2}Stopped: .*loop that never ends/);
+});
+
+test("a step is written as soon as its body is another, though the mark of what was to be written is still there", () => {
+  const { lesson, text } = lessonOf("s01");
+  const begun = skeletonOf(lesson, ["agentLoop"]);
+  assert.deepEqual([isOpen(lesson, begun, "runTurn"), isOpen(lesson, begun, "agentLoop")], [true, false]);
+  const marked = text.replace("    throw error;\n", (line) => `${line}    // write me: runTurn\n`);
+  assert.equal(isOpen(lesson, marked, "runTurn"), false);
 });
 
 test("when all is green, the screen says how much was written, and what is next", async () => {
@@ -153,6 +161,7 @@ async function practice(args: string[], input = ""): Promise<[number | null, str
   return [code, printed];
 }
 
+const USAGE = " Usage: npm run practice -- s03 [--once | --hint | --solution | --reset]\n";
 test("two terminals make the file once, and run it; a file that is there stays as it is", async () => {
   const { lesson, file, text } = lessonOf("s03");
   const first = await Promise.all([practice(["s03", "--once"]), practice(["s03", "--once"])]);
@@ -170,6 +179,14 @@ test("two terminals make the file once, and run it; a file that is there stays a
   );
   assert.equal(readFileSync(file, "utf8"), `${text}// mine\n`);
   assert.match((await practice([]))[1], /^s03: todo write +(\d+) of \1$/m);
+});
+
+test("a lesson or an option that does not exist is an error that names it", async () => {
+  assert.deepEqual(await practice(["s07"]), [
+    1,
+    `There is no lesson s07, only ${[...lessons.keys()].join(", ")}.${USAGE}`,
+  ]);
+  assert.deepEqual(await practice(["s03", "--slow"]), [1, `There is no option slow.${USAGE}`]);
 });
 
 test("--reset asks, and keeps the old file, each time another", async () => {
