@@ -70,9 +70,8 @@ export async function check(root: string, lesson: Lesson, file: string, limit?: 
   const reached = open ? early.slice(0, early.indexOf(open) + 1) : early;
   const testsOf = (some: Step[]) => some.flatMap(({ tests }) => tests);
   let run = await runSuite(root, file, exactly(testsOf(reached)), limit);
-  const isGreen = run.results.every(({ ok }) => ok);
   const late = testsOf(steps.slice(-1));
-  if (!open && isGreen && late.length > 0) {
+  if (!open && late.length > 0 && run.results.every(({ ok }) => ok)) {
     const second = await runSuite(root, file, exactly(late), limit);
     run = { results: [...run.results, ...second.results], ms: run.ms + second.ms };
   }
