@@ -59,9 +59,9 @@ export type TurnOptions = { system: string; tools: Tools; approve(text: string):
 /** Sends the whole conversation, each time, since the API remembers nothing. Prints the reply as it arrives. */
 async function callModel(messages: Messages, { system, tools, signal }: TurnOptions): Promise<Anthropic.Message> {
   const thinking = process.env.THINKING === "off" ? undefined : ({ type: "adaptive", display: "summarized" } as const);
-  const cache_control = { type: "ephemeral" } as const; // the next call pays little for all that this one sends
-  const request = { model: MODEL, max_tokens: MAX_TOKENS, thinking, cache_control, system, tools, messages };
-  const stream = client.messages.stream(request, { signal });
+  const cache_control = { type: "ephemeral" } as const; // the next model call pays little for what this one sends
+  const body = { model: MODEL, max_tokens: MAX_TOKENS, thinking, cache_control, system, tools, messages };
+  const stream = client.messages.stream(body, { signal });
   stream.on("thinking", (text) => print(text, "dim"));
   stream.on("text", (text) => print(text));
   stream.on("contentBlock", ({ type }) => print(type === "tool_use" ? "" : "\n"));
@@ -72,7 +72,7 @@ async function callModel(messages: Messages, { system, tools, signal }: TurnOpti
 async function runCall(call: Anthropic.ToolUseBlock, reply: Anthropic.Message, options: TurnOptions) {
   let [content, is_error] = ["", false];
   try {
-    options.signal.throwIfAborted();
+    options.signal.throwIfAborted(); // after Ctrl-C no call runs, and the next callModel throws
     if (isCut(reply)) throw new Error(`${call.name}: not run: the reply was cut off; send less in one go`);
     content = await runTool(call.name, call.input, options);
   } catch (error) {
@@ -86,24 +86,23 @@ async function runCall(call: Anthropic.ToolUseBlock, reply: Anthropic.Message, o
 /** @returns at most `limit` characters: of a longer text the head and the tail */
 function cutMiddle(text: string, limit = RESULT_LIMIT): string {
   if (text.length <= limit) return text;
-  const half = Math.max(0, limit / 2 - 30);
+  const half = Math.max(0, limit / 2 - 30); // room for the note
   const note = `\n[... cut here: longer than ${limit} characters ...]\n`;
   return (text.slice(0, half) + note + text.slice(text.length - half)).slice(0, limit);
 }
 // #endregion
 
 // #region turn
-/** Carries out a request. However that ends, the API accepts the history that is left. @throws why it isn't done */
+/** Carries out a request. However it ends, the API accepts the history that is left. @throws what went wrong */
 export async function runTurn(messages: Messages, request: string, options: TurnOptions): Promise<void> {
   const before = messages.length;
-  messages.push({ role: "user", content: request.toWellFormed() });
+  messages.push({ role: "user", content: request.toWellFormed() }); // the API rejects half an emoji
   try {
     if (isCut(await agentLoop(messages, options))) throw new Error("the reply was cut off; ask for less in one go");
   } catch (error) {
     options.signal.throwIfAborted(); // interrupted: all stays, since each call has its result
     if (error instanceof Refusal) messages.length = before; // as long as this turn is there, it is refused again
-    // Rejected: what the API has not accepted yet goes: at first the request, later the last reply and its results.
-    if (isRejected(error)) messages.splice(messages.length === before + 1 ? -1 : -2);
+    if (isRejected(error)) messages.length = Math.max(before, messages.length - 2); // reply and results, or the request
     throw error;
   }
 }
@@ -112,15 +111,16 @@ const isCut = (reply: Anthropic.Message) => reply.stop_reason === "max_tokens";
 const isRejected = (error: unknown) => error instanceof Anthropic.APIError && [400, 413].includes(error.status ?? 0);
 class Refusal extends Error {}
 
-/** The API does not take back all that it sends. @returns the reply without that @throws if nothing else is in it */
+/** @returns the reply without what the API sends and then rejects: blank text, half an emoji, thinking at the end */
 function checkReply(reply: Anthropic.Message): Anthropic.Message {
   if (reply.stop_reason === "refusal") throw new Refusal("the model refused; your request was taken out");
   if (reply.stop_reason === "model_context_window_exceeded") throw new Error("the context window is full");
   const isThinking = ({ type }: Anthropic.ContentBlock) => type === "thinking" || type === "redacted_thinking";
-  const isBlank = (block: Anthropic.ContentBlock) => block.type === "text" && /^\s*$|\p{Surrogate}/u.test(block.text);
-  if (!reply.content.some(isBlank) && !reply.content.slice(-1).every(isThinking)) return reply;
+  const isBad = (b: Anthropic.ContentBlock) => b.type === "text" && !(b.text.trim() && b.text.isWellFormed());
+  const last = reply.content.at(-1);
+  if (last && !isThinking(last) && !reply.content.some(isBad)) return reply;
   // Thinking is signed together with all that is before it, so when a block goes, all thinking goes.
-  const content = reply.content.filter((block) => !isBlank(block) && !isThinking(block));
+  const content = reply.content.filter((block) => !isBad(block) && !isThinking(block));
   if (content.length === 0) throw new Error(isCut(reply) ? "the reply was cut off" : "the reply is empty");
   return { ...reply, content };
 }
@@ -243,7 +243,7 @@ addTool("edit_file", "Replace old_text, which must occur exactly once.", edit, a
 // #endregion
 
 // #region bash
-/** Runs a command. @returns stdout and stderr in the order they were written, and how it ended unless with code 0 */
+/** Runs a command. @returns stdout and stderr in the order they were written, and how it ended if not with code 0 */
 export async function runBash(command: string, signal: AbortSignal): Promise<string> {
   const variables = Object.entries(process.env).filter(([name]) => !/^(ANTHROPIC_.*|BASH_ENV|ENV)$/.test(name));
   const child = spawn("bash", ["-c", `exec 2>&1\n${command}`], {
@@ -253,20 +253,20 @@ export async function runBash(command: string, signal: AbortSignal): Promise<str
   });
   let output = "";
   child.stdout.setEncoding("utf8").on("data", (text) => {
-    output = cutMiddle(output + text);
+    output = cutMiddle(output + text); // cuts the note of an earlier cut out, too
   });
   const allRead = once(child.stdout, "close"); // late, if a process in the background holds the pipe open
   let ending = "";
   const stop = (why: string) => {
-    ending = `\n(${why})`; // asks it to end; 0.2 s later a helper kills it, even if this program has gone
-    if (child.pid) process.kill(-child.pid, "SIGTERM");
+    ending = `\n(${why})`;
+    if (child.pid) process.kill(-child.pid, "SIGTERM"); // minus: its group; a helper kills the rest, even if we exit
     spawn("bash", ["-c", `sleep .2; kill -9 -${child.pid}`], { detached: true, stdio: "ignore" }).on("error", () => {});
   };
   const over = new AbortController();
   signal.addEventListener("abort", () => stop("interrupted by user"), { signal: over.signal });
-  sleep(120_000, "timed out after 120 s", { signal: over.signal }).then(stop, () => {});
-  const [code, killer] = await once(child, "exit").finally(() => over.abort());
-  if (code !== 0) ending ||= killer ? `\n(killed by ${killer})` : `\n(exit code ${code})`;
+  sleep(120_000, "timed out after 120 s", { signal: over.signal }).then(stop, () => {}); // calls stop with that text
+  const [code, killedBy] = await once(child, "exit").finally(() => over.abort());
+  if (code !== 0) ending ||= killedBy ? `\n(killed by ${killedBy})` : `\n(exit code ${code})`;
   const stillOpen = await Promise.race([allRead.then(() => false), sleep(250, true)]);
   if (stillOpen) ending ||= "\n(something runs on in the background; what else it prints is not shown)";
   return (output.trimEnd() || "(no output)") + ending;
@@ -294,7 +294,7 @@ function explain(error: unknown): string {
   let text = error instanceof Error ? error.message : String(error);
   if (error instanceof Anthropic.APIError && error.apiMessage) text = `API error ${error.status}: ${error.apiMessage}`;
   if (/resolve auth/.test(text)) return `no key: set ANTHROPIC_API_KEY, maybe in ${ENV_FILE}; npm run demo needs none`;
-  if (/'\w+_tokens'/.test(text)) return "the server's reply has no usage, which the SDK needs";
+  if (/'\w+_tokens'/.test(text)) return "the server's reply has no usage, which the SDK needs"; // a TypeError
   if (/^Unknown/.test(text)) return `${text.split(".")[0]}; usage: npx tsx ${process.argv[1]} [-y] ["a request"]`;
   if (/window is full|too long|context limit/.test(text)) text += "; ask for less, or begin anew (q leaves)";
   return text;
@@ -319,12 +319,12 @@ async function main(): Promise<void> {
     requests.length = 0;
     if (rl.line) for (const name of ["e", "u"]) rl.write(null, { ctrl: true, name }); // clears the line
   });
-  rl.on("close", () => (terminal && turn ? process.exit(1) : rl.emit("line", "q"))); // the end is like q
+  rl.on("close", () => (terminal && turn ? process.exit(1) : rl.emit("line", "q"))); // like q, or not done
   output.on("error", () => process.exit(1)); // nobody reads on, as in `… | head -1`
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
   process.on("exit", () => turn?.abort()); // stops the running command, too
   const approve = async (question: string) => {
-    if (args.values.y) return sleep(0, undefined, { signal: turn?.signal }); // time for the error above, and for Ctrl-C
+    if (args.values.y) return sleep(0, undefined, { signal: turn?.signal }); // so Ctrl-C or a closed stdout is seen
     if (!input.isTTY) throw new Error("not run: stdin is not a terminal, so nobody can be asked; -y runs everything");
     print(`${question}\n`);
     const half = rl.line; // a request that is being typed is no answer

@@ -3,11 +3,10 @@
  *
  * Forgetting on purpose, losing nothing: context is short, the disk is not.
  *
- *     the history:       request reply results (and so on) reply results | reply results   right of |: not answered yet
- *     1, microCompact:   request reply [Prev.] (and so on) reply results | reply results   the newest 3 results stay
- *     2, autoCompact:    [summary, todo list, files]  the request        | reply results
- *     3, asked for:      as 2, by the model, by the user, in a pause, or by the API (prompt too long: callOrCompact)
- *     Large results go to disk at once, and every message to .transcripts/ before any layer can shorten it.
+ *     the history:       request reply results … reply results | reply results   (after |: the open round)
+ *     1, microCompact:   request reply [Prev.] … reply results | reply results   (3 answered results stay)
+ *     2, autoCompact:    [summary, todo list, files]  the request | reply results
+ *     3, on request:     as 2, because the model or the user asks (2 also: in a pause, if the API says "too long")
  *
  * Same as s05: dispatch, skills, todo, files, bash
  * New in s06: limits, compact, transcript
@@ -69,12 +68,12 @@ export type Tools = Anthropic.Tool[];
 export type TurnOptions = Basics & { maxRounds?: number; state: State };
 type Basics = { system: string; tools: Tools; approve(text: string): Promise<void>; signal: AbortSignal };
 
-/** Sends the whole conversation, each time, since the API remembers nothing. Prints the reply if it is no summary. */
+/** Sends the whole conversation, each time, since the API remembers nothing. Prints the reply, except a summary. */
 async function callModel(messages: Messages, { system, tools, signal }: TurnOptions, isSummary = false) {
   const thinking = process.env.THINKING === "off" ? undefined : ({ type: "adaptive", display: "summarized" } as const);
-  const cache_control = { type: "ephemeral" } as const; // the next call pays little for all that this one sends
-  const request = { model: MODEL, max_tokens: MAX_TOKENS, thinking, cache_control, system, tools, messages };
-  const stream = client.messages.stream(request, { signal });
+  const cache_control = { type: "ephemeral" } as const; // the next model call pays little for what this one sends
+  const body = { model: MODEL, max_tokens: MAX_TOKENS, thinking, cache_control, system, tools, messages };
+  const stream = client.messages.stream(body, { signal });
   if (isSummary) return checkReply(await stream.finalMessage());
   stream.on("thinking", (text) => print(text, "dim"));
   stream.on("text", (text) => print(text));
@@ -86,7 +85,7 @@ async function callModel(messages: Messages, { system, tools, signal }: TurnOpti
 async function runCall(call: Anthropic.ToolUseBlock, reply: Anthropic.Message, options: TurnOptions) {
   let [content, is_error] = ["", false];
   try {
-    options.signal.throwIfAborted();
+    options.signal.throwIfAborted(); // after Ctrl-C no call runs, and the next callModel throws
     if (isCut(reply)) throw new Error(`${call.name}: not run: the reply was cut off; send less in one go`);
     content = await runTool(call.name, call.input, options);
   } catch (error) {
@@ -100,14 +99,14 @@ async function runCall(call: Anthropic.ToolUseBlock, reply: Anthropic.Message, o
 /** @returns at most `limit` characters: of a longer text the head and the tail */
 function cutMiddle(text: string, limit = RESULT_LIMIT): string {
   if (text.length <= limit) return text;
-  const half = Math.max(0, limit / 2 - 30);
+  const half = Math.max(0, limit / 2 - 30); // room for the note
   const note = `\n[... cut here: longer than ${limit} characters ...]\n`;
   return (text.slice(0, half) + note + text.slice(text.length - half)).slice(0, limit);
 }
 // #endregion
 
 // #region turn
-/** Carries out a request. However that ends, the API accepts the history that is left. @throws why it isn't done */
+/** Carries out a request. However it ends, the API accepts the history that is left. @throws what went wrong */
 export async function runTurn(messages: Messages, request: string, options: TurnOptions): Promise<void> {
   const before = [...messages];
   add(messages, { role: "user", content: request.toWellFormed() }, options);
@@ -115,7 +114,7 @@ export async function runTurn(messages: Messages, request: string, options: Turn
     if (isCut(await agentLoop(messages, options))) throw new Error("the reply was cut off; ask for less in one go");
   } catch (error) {
     options.signal.throwIfAborted(); // interrupted: all stays, since each call has its result
-    // Refused, or too long whatever is left out: the turn goes. Rejected: the round goes. What stays was answered.
+    // Refused, or no room whatever is left out: this turn goes. Rejected: only its open round. What stays was answered.
     const answered = (history: Messages) => history.slice(0, openAt(history));
     if (error instanceof Refusal || isTooLong(error)) rewrite(messages, answered(before), "refused", options);
     else if (isRejected(error)) rewrite(messages, answered(messages), "rejected", options);
@@ -134,15 +133,16 @@ function isTooLong(error: unknown): boolean {
   return /^413|^400.*(too long|context (limit|length|size|window))/s.test(error.message); // it begins with the status
 }
 
-/** The API does not take back all that it sends. @returns the reply without that @throws if nothing else is in it */
+/** @returns the reply without what the API sends and then rejects: blank text, half an emoji, thinking at the end */
 function checkReply(reply: Anthropic.Message): Anthropic.Message {
   if (reply.stop_reason === "refusal") throw new Refusal("the model refused; what it was asked is taken out");
   if (reply.stop_reason === "model_context_window_exceeded") throw new WindowFull("the context window is full");
   const isThinking = ({ type }: Anthropic.ContentBlock) => type === "thinking" || type === "redacted_thinking";
-  const isBlank = (block: Anthropic.ContentBlock) => block.type === "text" && /^\s*$|\p{Surrogate}/u.test(block.text);
-  if (!reply.content.some(isBlank) && !reply.content.slice(-1).every(isThinking)) return reply;
+  const isBad = (b: Anthropic.ContentBlock) => b.type === "text" && !(b.text.trim() && b.text.isWellFormed());
+  const last = reply.content.at(-1);
+  if (last && !isThinking(last) && !reply.content.some(isBad)) return reply;
   // Thinking is signed together with all that is before it, so when a block goes, all thinking goes.
-  const content = reply.content.filter((block) => !isBlank(block) && !isThinking(block));
+  const content = reply.content.filter((block) => !isBad(block) && !isThinking(block));
   if (content.length === 0) throw new Error(isCut(reply) ? "the reply was cut off" : "the reply is empty");
   return { ...reply, content };
 }
@@ -195,176 +195,11 @@ export const PAUSE: number = 240; // seconds after a reply: the cache expires 30
 export const PAUSE_THRESHOLD = Math.min(25_000, THRESHOLD / 2);
 export const KEEP_RECENT = 3; // tool results
 export const PRESERVE_RESULT_TOOLS = ["load_skill"];
-export const SUMMARY = Math.min(2_000, THRESHOLD / 10);
-export const RESTORED = { files: 5, each: Math.min(5_000, THRESHOLD / 10) };
-export const LARGE_OUTPUT = Math.min(40_000, 0.4 * THRESHOLD); // the results of a round together
+export const SUMMARY = Math.min(2_000, THRESHOLD / 10); // tokens, about
+export const RESTORED = Math.min(12_000, THRESHOLD / 4); // tokens: parts of files, put back after a summary
+export const LARGE_OUTPUT = Math.min(40_000, 0.4 * THRESHOLD); // tokens: the results of a round together
 const SAVED_TO = "Output too large. Saved to: "; // begins what the model gets instead of a large result
-// #endregion
 
-// #region compact
-/** Before each call: layer 3 if the model has asked for it. Past the limit: layer 1, then layer 2 if need be. */
-async function compactIfNeeded(messages: Messages, options: TurnOptions): Promise<void> {
-  const asked = options.state.compactAsked;
-  options.state.compactAsked = undefined;
-  options.signal.throwIfAborted();
-  if (asked) await autoCompact(messages, "tool", options, asked.focus);
-  const size = (history: Messages) => estimateTokens(history, options);
-  if (size(messages) <= THRESHOLD) return;
-  const cleared = microCompact(messages);
-  const saved = size(messages) - size(cleared);
-  if (saved >= MIN_SAVINGS * THRESHOLD) {
-    const blocks = messages.flatMap(blocksOf);
-    const count = cleared.flatMap(blocksOf).filter((block, i) => chars(block) < chars(blocks[i])).length;
-    print(`[micro_compact] cleared ${count} old tool results (~${format(saved)} tokens)\n`);
-    rewrite(messages, cleared, "micro", options);
-  }
-  const returns = messages.filter((each, i) => kept(messages).includes(each) || (i === 0 && !isRequest(each)));
-  const freed = size(messages) - size(returns) - SUMMARY; // the next summary, with its files, is like the last
-  if (size(messages) <= THRESHOLD || freed < MIN_SAVINGS * THRESHOLD || options.state.failures >= 3) return;
-  await autoCompact(messages, "auto", options);
-}
-
-/** Calls the model. If the prompt is too long, the estimate was wrong: forgets what it can and tries again, twice. */
-async function callOrCompact(messages: Messages, options: TurnOptions, tries = 3): Promise<Anthropic.Message> {
-  try {
-    const reply = await callModel(messages, options);
-    countTokens(messages, reply.usage, options);
-    return reply;
-  } catch (error) {
-    const size = chars(messages);
-    if (!isTooLong(error) || tries === 1) throw error;
-    const shorter = microCompact(messages);
-    saveLargeResults(kept(shorter).flatMap(blocksOf), size / 2, options.state); // changes them in `shorter`
-    rewrite(messages, shorter, "micro", options);
-    const enough = options.state.failures >= 3 ? size : (1 - MIN_SAVINGS) * size; // to try without a summary
-    if (chars(messages) >= enough) await autoCompact(messages, "reactive", options);
-    if (chars(messages) >= size) throw error;
-    return callOrCompact(messages, options, tries - 1);
-  }
-}
-
-const focus = z.object({ focus: z.string().optional().describe("what to keep above all") });
-addTool("compact", "Replace the conversation with a summary.", focus, (input, { state }) => {
-  state.compactAsked = input;
-  return "After this round a summary replaces the conversation.";
-});
-
-/** Where the open part begins, which has no reply yet: a request, or calls with results. A summary is closed. */
-function openAt(messages: Messages): number {
-  const lastReply = messages.findLastIndex((each, i) => each.role === "assistant" || (i === 0 && !isRequest(each)));
-  const hasCalls = blocksOf(messages[lastReply]).some((block) => block.type === "tool_use");
-  return hasCalls ? lastReply : lastReply + 1;
-}
-
-/** What a compaction keeps word for word: the open part, and the request that it belongs to. */
-function kept(messages: Messages): Messages {
-  const open = messages.slice(openAt(messages));
-  if (open.length === 0 || open.some(isRequest)) return open;
-  return [...messages.filter(isRequest).slice(-1), ...open];
-}
-
-/** Layer 1. @returns a copy in which each answered result is one line, except for the newest KEEP_RECENT */
-export function microCompact(messages: Messages): Messages {
-  const copy = structuredClone(messages);
-  const blocks = copy.slice(0, openAt(copy)).flatMap(blocksOf);
-  const calls = blocks.filter((block) => block.type === "tool_use");
-  const results = blocks.filter((block) => block.type === "tool_result");
-  for (const result of results.slice(0, Math.max(0, results.length - KEEP_RECENT))) {
-    const name = calls.find((call) => call.id === result.tool_use_id)?.name ?? "";
-    const text = String(result.content);
-    const isOurs = (line: string) => line.startsWith(SAVED_TO) && line.endsWith(`_${result.tool_use_id}.txt`);
-    const place = text.split("\n", 2).find(isOurs); // no tool knows its id, so none can imitate it
-    const line = place ? `[Previous: used ${name}]\n${place}` : `[Previous: used ${name}]`;
-    if (text.length > Math.max(100, line.length) && !PRESERVE_RESULT_TOOLS.includes(name)) result.content = line;
-  }
-  return copy;
-}
-
-/** Thinking is only valid after the exact history it was written for. Afterwards, what it says stays as text. */
-export function withoutThinking(message: Anthropic.MessageParam): Anthropic.MessageParam {
-  if (message.role !== "assistant") return message;
-  const content = blocksOf(message).flatMap((block): Anthropic.ContentBlockParam[] => {
-    if (block.type === "thinking") return block.thinking.trim() ? [{ type: "text", text: block.thinking }] : [];
-    return block.type === "redacted_thinking" ? [] : [block];
-  });
-  return { role: "assistant", content };
-}
-
-const SUMMARY_PROMPT = `Write a summary of this conversation; the work goes on from it alone. State the goal, standing
-instructions, what was done, the current state, decisions and their reasons, files and what matters in each, skills in
-use, the next step. Copy paths, names, values and error messages exactly. About ${SUMMARY} tokens; no tool calls.`;
-
-/** Layers 2 and 3: a summary, the todo list and some files replace all that is not kept */
-export async function autoCompact(messages: Messages, trigger: string, options: TurnOptions, focus = "") {
-  const { state, tools } = options;
-  const stays = kept(messages);
-  const old = messages.filter((message) => !stays.includes(message));
-  if (old.length < (trigger === "reactive" ? 1 : 2)) return print("[nothing to compact yet]\n");
-  print(trigger === "manual" || trigger === "tool" ? "[manual compact]\n" : "[auto_compact triggered]\n");
-  const summary = await summarize(messages, options, focus).catch((error) => {
-    options.signal.throwIfAborted();
-    const isHopeless = isTooLong(error) || (state.failures >= 3 && !(error instanceof Anthropic.APIError));
-    if (trigger === "reactive" && isHopeless) return "(No summary could be made. The transcript has it all.)";
-    state.failures++; // after three in a row, only the user or the model starts one
-    print(`[compaction failed: ${explain(error)}]\n`);
-  });
-  options.signal.throwIfAborted();
-  if (!summary) return;
-  state.failures = 0;
-  const file = fs.existsSync(state.file) ? relative(WORKDIR, state.file) : "(not written)";
-  const texts = [`[Conversation compressed. Transcript: ${file}]\n\n${summary}`];
-  if (TODO.items.length > 0 && tools.some((tool) => tool.name === "todo")) texts.push(TODO.render());
-  texts.push(...restoreFiles(old, state).slice(0, trigger === "reactive" ? 0 : RESTORED.files));
-  const content = texts.map((text) => ({ type: "text" as const, text: text.toWellFormed() }));
-  rewrite(messages, [{ role: "user", content }, ...stays], trigger, options);
-  if (fs.existsSync(state.file)) print(`[transcript saved: ${relative(WORKDIR, state.file)}]\n`);
-  print(`context: ~${format(estimateTokens(messages, options))} tokens\n`);
-}
-
-/** Asks for a summary with the whole prompt, which is cached; if that is too long, with what layer 1 leaves of it. */
-async function summarize(messages: Messages, options: TurnOptions, focus: string): Promise<string> {
-  const answered = messages.slice(0, openAt(messages));
-  const content = `${SUMMARY_PROMPT}${focus && `\nAbove all, keep: ${focus}`}`.toWellFormed();
-  const ask = (history: Messages) => callModel([...history, { role: "user", content }], options, true);
-  const cleared = microCompact(answered).map(withoutThinking);
-  const reply = await ask(messages).catch((error) => (isTooLong(error) ? ask(cleared) : Promise.reject(error)));
-  const summary = textOf(reply).trim();
-  const isWhole = reply.stop_reason === "end_turn" && reply.content.every((block) => block.type !== "tool_use");
-  if (isWhole && summary.length < chars(answered)) return summary;
-  throw new Error(`no usable summary: ${reply.stop_reason}, ${summary.length} characters`);
-}
-
-/** The files touched last: the lines that were read of each, as they are on disk now. `state` remembers which. */
-function restoreFiles(messages: Messages, { files, charsPerToken }: State): string[] {
-  for (const block of messages.flatMap(blocksOf)) {
-    if (block.type !== "tool_use" || !/^(read|write|edit)_file$/.test(block.name)) continue;
-    const { path = "", offset, limit } = block.input as { path?: string; offset?: number; limit?: number };
-    const lines = block.name === "read_file" ? { offset, limit } : (files.get(path) ?? {});
-    files.delete(path); // the newest goes last
-    files.set(path, lines);
-  }
-  for (const path of [...files.keys()].slice(0, -20)) files.delete(path); // they are in each line of the transcript
-  const texts: string[] = [];
-  for (const [path, { offset = 1, limit }] of [...files].reverse()) {
-    try {
-      texts.push(`<file path="${path}" offset="${offset}">\n${runRead(path, offset, limit)}\n</file>`);
-    } catch {} // it is gone, or the call was wrong
-  }
-  return texts.filter((text) => text.length <= RESTORED.each * charsPerToken);
-}
-
-/** Compacts when the user has been away for a while, but the prompt cache is still warm. `signal` ends the wait. */
-export async function compactInPause(messages: Messages, options: TurnOptions): Promise<void> {
-  const due = Date.now() + PAUSE * 1_000;
-  await sleep(PAUSE * 1_000, undefined, { signal: options.signal });
-  const isCold = Date.now() > due + 30_000; // the machine slept, and the cache has expired
-  if (isCold || options.state.failures >= 3 || estimateTokens(messages, options) <= PAUSE_THRESHOLD) return;
-  print("\n[a pause: compacting while the prompt cache is warm]\n");
-  await autoCompact(messages, "pause", options);
-}
-// #endregion
-
-// #region transcript
 const chars = (value: unknown): number => JSON.stringify(value).length;
 const format = (tokens: number): string => Math.round(tokens).toLocaleString("en-US");
 
@@ -387,9 +222,189 @@ function blocksOf(message?: Anthropic.MessageParam): Anthropic.ContentBlockParam
   const content = message?.content ?? [];
   return typeof content === "string" ? [{ type: "text", text: content }] : content;
 }
+// #endregion
 
-/** Where every message is kept, readable by its owner alone. */
-export const TRANSCRIPT_DIR = join(WORKDIR, ".transcripts");
+// #region compact
+/** Where the open round begins: a request without a reply, or calls whose results have none. A summary is answered. */
+function openAt(messages: Messages): number {
+  const lastReply = messages.findLastIndex((each, i) => each.role === "assistant" || (i === 0 && !isRequest(each)));
+  const hasCalls = blocksOf(messages[lastReply]).some((block) => block.type === "tool_use");
+  return hasCalls ? lastReply : lastReply + 1;
+}
+
+/** What a compaction keeps word for word: the open round, and the request that it belongs to. */
+function kept(messages: Messages): Messages {
+  const open = messages.slice(openAt(messages));
+  if (open.length === 0 || open.some(isRequest)) return open;
+  return [...messages.filter(isRequest).slice(-1), ...open];
+}
+
+/** Before each call: layer 3 if the model has asked for it. Past the limit: layer 1, then layer 2 if need be. */
+async function compactIfNeeded(messages: Messages, options: TurnOptions): Promise<void> {
+  const asked = options.state.compactAsked; // layer 3
+  options.state.compactAsked = undefined;
+  options.signal.throwIfAborted();
+  if (asked) await autoCompact(messages, "tool", options, asked.focus);
+  const size = (history: Messages) => estimateTokens(history, options);
+  if (size(messages) <= THRESHOLD) return;
+  const cleared = microCompact(messages); // layer 1
+  const saved = size(messages) - size(cleared);
+  if (saved >= MIN_SAVINGS * THRESHOLD) {
+    const blocks = messages.flatMap(blocksOf);
+    const count = cleared.flatMap(blocksOf).filter((block, i) => chars(block) < chars(blocks[i])).length;
+    print(`[micro_compact] cleared ${count} old tool results (~${format(saved)} tokens)\n`);
+    rewrite(messages, cleared, "micro", options);
+  }
+  const lastSummary = messages.slice(0, 1).filter((each) => !isRequest(each)); // and files: the next will be as long
+  const freed = size(messages) - size([...lastSummary, ...kept(messages)]) - SUMMARY; // a guess at what layer 2 frees
+  if (size(messages) <= THRESHOLD || freed < MIN_SAVINGS * THRESHOLD || options.state.failures >= 3) return;
+  await autoCompact(messages, "auto", options);
+}
+
+/** Layer 1. @returns a copy in which each answered result is one line, except for the newest KEEP_RECENT */
+export function microCompact(messages: Messages): Messages {
+  const copy = structuredClone(messages);
+  const blocks = copy.slice(0, openAt(copy)).flatMap(blocksOf);
+  const calls = blocks.filter((block) => block.type === "tool_use");
+  const results = blocks.filter((block) => block.type === "tool_result");
+  for (const result of results.slice(0, -KEEP_RECENT)) {
+    const name = calls.find((call) => call.id === result.tool_use_id)?.name ?? "";
+    const text = String(result.content);
+    const isOurs = (line: string) => line.startsWith(SAVED_TO) && line.endsWith(`_${result.tool_use_id}.txt`);
+    const place = text.split("\n", 2).find(isOurs); // line 2 if cleared before; without the id, no tool can fake it
+    const line = place ? `[Previous: used ${name}]\n${place}` : `[Previous: used ${name}]`;
+    if (text.length > Math.max(100, line.length) && !PRESERVE_RESULT_TOOLS.includes(name)) result.content = line;
+  }
+  return copy;
+}
+
+/** Thinking is only valid after the exact history it was written for. Afterwards, what it says stays as text. */
+export function withoutThinking(message: Anthropic.MessageParam): Anthropic.MessageParam {
+  if (message.role !== "assistant") return message;
+  const content = blocksOf(message).flatMap((block): Anthropic.ContentBlockParam[] => {
+    if (block.type === "thinking") return block.thinking.trim() ? [{ type: "text", text: block.thinking }] : [];
+    return block.type === "redacted_thinking" ? [] : [block];
+  });
+  return { role: "assistant", content };
+}
+
+const SUMMARY_PROMPT = `Write a summary of this conversation; the work goes on from it alone. State the goal, standing
+instructions, what was done, the current state, decisions and their reasons, files and what matters in each, skills in
+use, the next step. Copy paths, names, values and error messages exactly. About ${SUMMARY} tokens; no tool calls.`;
+
+/** Layers 2 and 3. `trigger`: auto, pause, tool or manual (layer 3), or reactive (the prompt was too long). */
+export async function autoCompact(messages: Messages, trigger: string, options: TurnOptions, focus = "") {
+  const { state, tools } = options;
+  const stays = kept(messages);
+  const old = messages.filter((message) => !stays.includes(message));
+  if (old.length < (trigger === "reactive" ? 1 : 2)) return print("[nothing to compact yet]\n");
+  print(trigger === "manual" || trigger === "tool" ? "[manual compact]\n" : "[auto_compact triggered]\n");
+  const summary = await summarize(messages, options, focus).catch((error) => {
+    options.signal.throwIfAborted();
+    const isHopeless = isTooLong(error) || (state.failures >= 3 && !(error instanceof Anthropic.APIError));
+    if (trigger === "reactive" && isHopeless) return "(No summary could be made. The transcript has it all.)";
+    state.failures++; // after three in a row: only on request, or when a prompt is too long
+    print(`[compaction failed: ${explain(error)}]\n`);
+  });
+  options.signal.throwIfAborted(); // by a request, in a pause
+  if (!summary) return;
+  state.failures = 0;
+  const file = fs.existsSync(state.file) ? relative(WORKDIR, state.file) : "(not written)";
+  const texts = [`[Conversation compressed. Transcript: ${file}]\n\n${summary}`];
+  if (TODO.items.length > 0 && tools.some((tool) => tool.name === "todo")) texts.push(TODO.render());
+  texts.push(...restoreFiles(old, state, trigger === "reactive" ? 0 : RESTORED));
+  const content = texts.map((text) => ({ type: "text" as const, text: text.toWellFormed() }));
+  rewrite(messages, [{ role: "user", content }, ...stays], trigger, options);
+  if (fs.existsSync(state.file)) print(`[transcript saved: ${relative(WORKDIR, state.file)}]\n`);
+  print(`context: ~${format(estimateTokens(messages, options))} tokens\n`);
+}
+
+/** Asks for a summary with the whole prompt, which is cached; if that is too long, with what layer 1 leaves of it. */
+async function summarize(messages: Messages, options: TurnOptions, focus: string): Promise<string> {
+  const answered = messages.slice(0, openAt(messages));
+  const content = `${SUMMARY_PROMPT}${focus && `\nAbove all, keep: ${focus}`}`.toWellFormed();
+  const ask = (history: Messages) => callModel([...history, { role: "user", content }], options, true);
+  const cleared = microCompact(answered).map(withoutThinking);
+  const reply = await ask(messages).catch((error) => (isTooLong(error) ? ask(cleared) : Promise.reject(error)));
+  const summary = textOf(reply).trim();
+  const isWhole = reply.stop_reason === "end_turn" && reply.content.every((block) => block.type !== "tool_use");
+  if (isWhole && summary.length < chars(answered)) return summary;
+  throw new Error(`no usable summary: ${reply.stop_reason}, ${summary.length} characters`);
+}
+
+/** What was read, written or edited last, as it is on disk now, in `room` tokens. `state` remembers the places. */
+function restoreFiles(messages: Messages, state: State, room: number): string[] {
+  for (const block of messages.flatMap(blocksOf)) {
+    if (block.type !== "tool_use" || !/^(read|write|edit)_file$/.test(block.name)) continue;
+    const { path, offset, limit, new_text: text } = block.input as { [name: string]: unknown };
+    const [start, lines] = typeof text === "string" ? [text.slice(0, 80), text.split("\n").length + 20] : []; // an edit
+    const place = JSON.stringify({ path, offset, limit: lines ?? limit, start });
+    state.places = [...state.places.filter((each) => each !== place), place].slice(-40); // the newest last
+  }
+  const texts: string[] = [];
+  for (const place of [...state.places].reverse()) {
+    const { path, start = "", offset = 1, limit } = JSON.parse(place);
+    try {
+      const from = Math.max(offset, readText(path).split(start, 1).join("").split("\n").length - 10); // before an edit
+      const text = `<file path="${path}" offset="${from}">\n${runRead(path, from, limit)}\n</file>`;
+      if (chars([...texts, text]) <= room * state.charsPerToken) texts.push(text);
+    } catch {} // it is gone, or the call was wrong
+  }
+  return texts;
+}
+
+/** Compacts when the user has been away for a while, but the prompt cache is still warm. `signal` ends the wait. */
+export async function compactInPause(messages: Messages, options: TurnOptions): Promise<void> {
+  const due = Date.now() + PAUSE * 1_000;
+  await sleep(PAUSE * 1_000, undefined, { signal: options.signal });
+  const isCold = Date.now() > due + 30_000; // the machine slept, and the cache has expired
+  if (isCold || options.state.failures >= 3 || estimateTokens(messages, options) <= PAUSE_THRESHOLD) return;
+  print("\n[a pause: compacting while the prompt cache is warm]\n");
+  await autoCompact(messages, "pause", options);
+}
+
+const focus = z.object({ focus: z.string().optional().describe("what to keep above all") });
+addTool("compact", "Replace the conversation with a summary.", focus, (input, { state }) => {
+  state.compactAsked = input;
+  return "After this round a summary replaces the conversation.";
+});
+
+/** Calls the model. If the prompt is too long, the estimate was wrong: forgets what it can and tries again, twice. */
+async function callOrCompact(messages: Messages, options: TurnOptions, tries = 3): Promise<Anthropic.Message> {
+  try {
+    const reply = await callModel(messages, options);
+    countTokens(messages, reply.usage, options);
+    return reply;
+  } catch (error) {
+    if (!isTooLong(error) || tries === 1) throw error;
+    const before = chars(messages);
+    const shorter = microCompact(messages); // first: clear
+    saveLargeResults(kept(shorter).flatMap(blocksOf), before / 2, options.state); // then: to disk; changes `shorter`
+    rewrite(messages, shorter, "micro", options);
+    const goal = options.state.failures >= 3 ? before : (1 - MIN_SAVINGS) * before; // below it, no summary is needed
+    if (chars(messages) >= goal) await autoCompact(messages, "reactive", options); // last: layer 2
+    if (chars(messages) >= before) throw error; // nothing has helped
+    return callOrCompact(messages, options, tries - 1);
+  }
+}
+
+/** Moves results to disk, the longest first, until they total at most `limit` characters, and none more than 50,000. */
+function saveLargeResults(blocks: Anthropic.ContentBlockParam[], limit: number, state: State): void {
+  const results = blocks.filter((block) => block.type === "tool_result");
+  const size = (result: Anthropic.ToolResultBlockParam) => String(result.content).length;
+  for (const result of results.toSorted((a, b) => size(b) - size(a))) {
+    const total = results.reduce((sum, each) => sum + size(each), 0);
+    if (size(result) <= 2_400 || (total <= limit && size(result) <= 50_000)) return;
+    const text = String(result.content);
+    const file = join(TRANSCRIPT_DIR, "outputs", `${Date.now()}_${basename(result.tool_use_id)}.txt`);
+    const [head, length] = save(file, text, state) ? [`${SAVED_TO}${relative(WORKDIR, file)}\n`, 2_000] : ["", 50_000];
+    result.content = head + cutMiddle(text, length).toWellFormed();
+  }
+}
+// #endregion
+
+// #region transcript
+export const TRANSCRIPT_DIR = join(WORKDIR, ".transcripts"); // readable by its owner alone
 let lastTime = 0;
 /** What is known of a conversation besides its messages. Its transcript will be in `folder`. */
 export function newState(folder = TRANSCRIPT_DIR, charsPerToken = 4) {
@@ -398,8 +413,8 @@ export function newState(folder = TRANSCRIPT_DIR, charsPerToken = 4) {
     file: join(folder, `transcript_${lastTime}_${process.pid}.jsonl`),
     isUnsaved: false, // the last write failed, and the user knows
     charsPerToken,
-    files: new Map<string, { offset?: number; limit?: number }>(), // touched before a compaction, newest last
-    lastText: "", // that the model said
+    places: [] as string[], // in files, touched before a compaction, as JSON
+    lastText: "", // what the model said last
     failures: 0, // failed compactions in a row
     compactAsked: undefined as { focus?: string } | undefined, // by the model
   };
@@ -413,7 +428,7 @@ export function add(messages: Messages, message: Anthropic.MessageParam, { state
   if (message.role === "assistant") state.lastText = textOf(message) || state.lastText;
 }
 
-/** Replaces the history in place, and tells the transcript. What was thinking becomes text. */
+/** Replaces the history in place, and tells the transcript. Thinking becomes text. */
 function rewrite(messages: Messages, history: Messages, trigger: string, options: TurnOptions): void {
   const next = history.map(withoutThinking);
   const [before, after] = [estimateTokens(messages, options), estimateTokens(next, options)];
@@ -425,7 +440,7 @@ function rewrite(messages: Messages, history: Messages, trigger: string, options
 function record(entry: object, messages: Messages, state: State): void {
   const isLost = messages.length > 0 && !fs.existsSync(state.file);
   const entries = isLost ? [{ type: "compaction", trigger: "resume", messages }, entry] : [entry];
-  const rest = { time: Date.now(), charsPerToken: state.charsPerToken, todos: TODO.items, files: [...state.files] };
+  const rest = { time: Date.now(), charsPerToken: state.charsPerToken, todos: TODO.items, places: state.places };
   const lines = entries.map((each) => `${JSON.stringify({ ...each, ...rest })}\n`);
   if (isLost && !state.isUnsaved) print("[the transcript is gone; a new one begins with the whole history]\n");
   if (!save(state.file, lines.join(""), state)) state.file = newState(dirname(state.file)).file; // that one may be torn
@@ -445,20 +460,6 @@ function save(file: string, text: string, state: State): boolean {
     state.isUnsaved = true;
   }
   return !state.isUnsaved;
-}
-
-/** Moves results to disk, the longest first, until they total at most `limit` characters, and none more than 50,000. */
-function saveLargeResults(blocks: Anthropic.ContentBlockParam[], limit: number, state: State): void {
-  const results = blocks.filter((block) => block.type === "tool_result");
-  const size = (result: Anthropic.ToolResultBlockParam) => String(result.content).length;
-  for (const result of results.toSorted((a, b) => size(b) - size(a))) {
-    const total = results.reduce((sum, each) => sum + size(each), 0);
-    if (size(result) <= 2_400 || (total <= limit && size(result) <= 50_000)) return;
-    const text = String(result.content);
-    const file = join(TRANSCRIPT_DIR, "outputs", `${Date.now()}_${basename(result.tool_use_id)}.txt`);
-    const [head, length] = save(file, text, state) ? [`${SAVED_TO}${relative(WORKDIR, file)}\n`, 2_000] : ["", 50_000];
-    result.content = head + cutMiddle(text, length).toWellFormed();
-  }
 }
 
 /** The file that --resume names, taken from `words` (a request has several), or else the transcript written last. */
@@ -488,8 +489,8 @@ export function resume(file: string, options: TurnOptions): Messages {
   const lost = { type: "tool_result" as const, content: "(interrupted; it may have run)", is_error: true };
   if (calls.length > 0) history.push({ role: "user", content: calls.map(({ id }) => ({ ...lost, tool_use_id: id })) });
   if (history.length === 0) throw new Error(`--resume: ${file} contains no messages; name another file`);
-  const { charsPerToken, files, todos } = entries.at(-1);
-  Object.assign(options.state, { charsPerToken, files: new Map(files) });
+  const { charsPerToken, places, todos } = entries.at(-1);
+  Object.assign(options.state, { charsPerToken, places });
   TODO.items = todos;
   const messages: Messages = [];
   rewrite(messages, history, "resume", options);
@@ -679,7 +680,7 @@ addTool("edit_file", "Replace old_text, which must occur exactly once.", edit, a
 // #endregion
 
 // #region bash
-/** Runs a command. @returns stdout and stderr in the order they were written, and how it ended unless with code 0 */
+/** Runs a command. @returns stdout and stderr in the order they were written, and how it ended if not with code 0 */
 export async function runBash(command: string, signal: AbortSignal): Promise<string> {
   const variables = Object.entries(process.env).filter(([name]) => !/^(ANTHROPIC_.*|BASH_ENV|ENV)$/.test(name));
   const child = spawn("bash", ["-c", `exec 2>&1\n${command}`], {
@@ -689,20 +690,20 @@ export async function runBash(command: string, signal: AbortSignal): Promise<str
   });
   let output = "";
   child.stdout.setEncoding("utf8").on("data", (text) => {
-    output = cutMiddle(output + text);
+    output = cutMiddle(output + text); // cuts the note of an earlier cut out, too
   });
   const allRead = once(child.stdout, "close"); // late, if a process in the background holds the pipe open
   let ending = "";
   const stop = (why: string) => {
-    ending = `\n(${why})`; // asks it to end; 0.2 s later a helper kills it, even if this program has gone
-    if (child.pid) process.kill(-child.pid, "SIGTERM");
+    ending = `\n(${why})`;
+    if (child.pid) process.kill(-child.pid, "SIGTERM"); // minus: its group; a helper kills the rest, even if we exit
     spawn("bash", ["-c", `sleep .2; kill -9 -${child.pid}`], { detached: true, stdio: "ignore" }).on("error", () => {});
   };
   const over = new AbortController();
   signal.addEventListener("abort", () => stop("interrupted by user"), { signal: over.signal });
-  sleep(120_000, "timed out after 120 s", { signal: over.signal }).then(stop, () => {});
-  const [code, killer] = await once(child, "exit").finally(() => over.abort());
-  if (code !== 0) ending ||= killer ? `\n(killed by ${killer})` : `\n(exit code ${code})`;
+  sleep(120_000, "timed out after 120 s", { signal: over.signal }).then(stop, () => {}); // calls stop with that text
+  const [code, killedBy] = await once(child, "exit").finally(() => over.abort());
+  if (code !== 0) ending ||= killedBy ? `\n(killed by ${killedBy})` : `\n(exit code ${code})`;
   const stillOpen = await Promise.race([allRead.then(() => false), sleep(250, true)]);
   if (stillOpen) ending ||= "\n(something runs on in the background; what else it prints is not shown)";
   return (output.trimEnd() || "(no output)") + ending;
@@ -740,7 +741,7 @@ function explain(error: unknown): string {
   let text = error instanceof Error ? error.message : String(error);
   if (error instanceof Anthropic.APIError && error.apiMessage) text = `API error ${error.status}: ${error.apiMessage}`;
   if (/resolve auth/.test(text)) return `no key: set ANTHROPIC_API_KEY, maybe in ${ENV_FILE}; npm run demo needs none`;
-  if (/'\w+_tokens'/.test(text)) return "the server's reply has no usage, which the SDK needs";
+  if (/'\w+_tokens'/.test(text)) return "the server's reply has no usage, which the SDK needs"; // a TypeError
   return text;
 }
 
@@ -769,8 +770,8 @@ export function drawContext(messages: Messages, options: TurnOptions): string {
     const share = size / chars([...base, messages]);
     return `${kind.padEnd(26)} ${"█".repeat(Math.ceil(30 * share))} ${format(total * share)}`;
   });
-  const limit = `limit ${format(THRESHOLD)}, in a pause ${format(PAUSE_THRESHOLD)}`;
-  return `${lines.join("\n")}\ncontext: ~${format(total)} tokens; ${limit}`;
+  lines.push(`context: ~${format(total)} tokens; limit ${format(THRESHOLD)}, in a pause ${format(PAUSE_THRESHOLD)}`);
+  return lines.join("\n");
 }
 
 const HELP = `npx tsx agents/${basename(import.meta.filename)} [-y: never ask] [--resume [FILE]] ["a request"]
@@ -801,12 +802,12 @@ async function main(): Promise<void> {
     requests.length = lines.length = 0;
     if (rl.line) for (const name of ["e", "u"]) rl.write(null, { ctrl: true, name }); // clears the line
   });
-  rl.on("close", () => (terminal && turn ? process.exit(1) : rl.emit("line", "q"))); // the end is like q
+  rl.on("close", () => (terminal && turn ? process.exit(1) : rl.emit("line", "q"))); // like q, or not done
   output.on("error", () => process.exit(1)); // nobody reads on, as in `… | head -1`
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
   process.on("exit", () => turn?.abort()); // stops the running command, too
   const approve = async (question: string) => {
-    if (args.values.y) return sleep(0, undefined, { signal: turn?.signal }); // time for the error above, and for Ctrl-C
+    if (args.values.y) return sleep(0, undefined, { signal: turn?.signal }); // so Ctrl-C or a closed stdout is seen
     if (!input.isTTY) throw new Error("not run: stdin is not a terminal, so nobody can be asked; -y runs everything");
     print(`${question}\n`);
     const half = rl.line; // a request that is being typed is no answer
@@ -824,9 +825,8 @@ async function main(): Promise<void> {
     if (command === "context") return print(`${drawContext(messages, base)}\n`);
     turn = new AbortController();
     pause.abort();
-    const options = { ...base, signal: turn.signal };
-    const work = command ? autoCompact(messages, "manual", options, focus) : runTurn(messages, request, options);
-    await work.catch(report);
+    const own = { ...base, signal: turn.signal };
+    await (command ? autoCompact(messages, "manual", own, focus) : runTurn(messages, request, own)).catch(report);
     turn = undefined;
     if (!terminal || PAUSE === 0) return;
     pause = new AbortController();

@@ -116,7 +116,7 @@ const NO_STATE: State = {
   file: "",
   isUnsaved: false,
   charsPerToken: 4,
-  files: new Map(),
+  places: [],
   lastText: "",
   failures: 0,
   compactAsked: undefined,

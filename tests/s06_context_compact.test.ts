@@ -457,24 +457,26 @@ describe("layer 2", () => {
     assert.deepEqual([trigger, messages], ["auto", sent.at(-1)?.messages]);
   });
 
-  test("restores the five files touched last as they are now: the lines read, if they are not too long", async () => {
-    const lines = (first: string) => `${first}\n2\n3\n4`;
-    for (let i = 1; i <= 9; i++) writeFileSync(`${i}`, lines("old"));
-    fileOf("long", 3_000);
-    const edit = use("edit_file", { path: "8", old_text: "old", new_text: "edited" });
-    const reads = ["1", "2", "3", "4", "5", "6", "8", "9", "long", "1"].map((path) => use("read_file", { path }));
-    const part = use("read_file", { path: "7", offset: 2, limit: 2 });
+  test("restores what was touched last as it is now, the newest first: the lines read, and those around an edit", async () => {
+    const numbers = (last: number, first = 1) =>
+      Array.from({ length: last - first + 1 }, (_, i) => first + i).join("\n");
+    for (const name of ["read", "part", "gone"]) writeFileSync(name, numbers(4));
+    writeFileSync("edited", numbers(90));
+    fileOf("long", 9_000);
+    const calls = ["read", "gone", "long", "read"].map((path) => use("read_file", { path }));
+    calls.push(use("edit_file", { path: 1, new_text: ["what models send, too"] }));
+    calls.push(use("edit_file", { path: "edited", old_text: "50\n51", new_text: "fifty\n51" }));
+    calls.push(use("read_file", { path: "part", offset: 2, limit: 2 }));
     const talk = talkTo(small);
-    await talk.ask("go", call(...reads, edit, part), say("done"));
-    writeFileSync("1", lines("new"));
-    rmSync("9");
+    await talk.ask("go", call(...calls), say("done"));
+    writeFileSync("read", "new");
+    rmSync("gone");
     await talk.compact(say("A summary."));
+    const around = `${numbers(49, 40)}\nfifty\n${numbers(61, 51)}`;
     assert.deepEqual(textsOf(talk.messages[0]).slice(1), [
-      '<file path="7" offset="2">\n2\n3\n[1 more lines: go on with offset 4]\n</file>',
-      `<file path="8" offset="1">\n${lines("edited")}\n</file>`,
-      `<file path="1" offset="1">\n${lines("new")}\n</file>`,
-      `<file path="6" offset="1">\n${lines("old")}\n</file>`,
-      `<file path="5" offset="1">\n${lines("old")}\n</file>`,
+      '<file path="part" offset="2">\n2\n3\n[1 more lines: go on with offset 4]\n</file>',
+      `<file path="edited" offset="40">\n${around}\n[29 more lines: go on with offset 62]\n</file>`,
+      '<file path="read" offset="1">\nnew\n</file>', // and not the long one, for which there is no room
     ]);
   });
 
@@ -495,11 +497,11 @@ describe("layer 2", () => {
     assert.deepEqual(restored(resumed.messages), ["a", "c", "b"]);
     await resumed.ask(
       "read",
-      call(...Array.from("12345678901234567890", (_, i) => use("read_file", { path: `${i}` }))),
+      call(...Array.from({ length: 40 }, (_, i) => use("read_file", { path: `${i}` }))),
       say("words"),
     );
     await resumed.compact(say("A fourth summary."));
-    assert.equal(linesOf(resumed.state.file).at(-1).files.length, 20, "a line does not grow with the session");
+    assert.equal(linesOf(resumed.state.file).at(-1).places.length, 40, "a line does not grow with the session");
   });
 
   test("whose summary is refused, cut, empty, a call, too long or an error leaves the history as it was", async () => {
@@ -1054,7 +1056,7 @@ describe("the program", { concurrency: true }, () => {
   const lesson = "s06_context_compact";
   const transcript = (request: string) =>
     [user(request), { role: "assistant", content: "made" }]
-      .map((line) => `${JSON.stringify({ ...line, charsPerToken: 3, todos: [], files: [] })}\n`)
+      .map((line) => `${JSON.stringify({ ...line, charsPerToken: 3, todos: [], places: [] })}\n`)
       .join("");
   const files = { "old.jsonl": transcript("make it") };
 

@@ -49,12 +49,17 @@ async function replayAll(sessions: Session[], strategies: Strategy[], seconds: n
   const start = Date.now();
   const work = async (_: unknown, n: number) => {
     const worker = startWorker(join(scratch, `${n}`));
-    for (let job = jobs.shift(); job; job = jobs.shift()) {
-      const { i, k } = job;
+    for (let next = jobs.shift(); next; next = jobs.shift()) {
+      const { i, k } = next;
       if (i > 0 && k === 0 && Date.now() - start > seconds * 1_000) jobs.length = 0;
       else {
         worker.removeAllListeners();
-        worker.send({ file: join(scratch, `${k}.ts`), session: sessions[i] } satisfies Partial<Job>);
+        const job: Partial<Job> = {
+          strategy: strategies[k]?.name,
+          file: join(scratch, `${k}.ts`),
+          session: sessions[i],
+        };
+        worker.send(job);
         const [replayed] = await Promise.race([once(worker, "message"), once(worker, "exit")]);
         if (typeof replayed !== "object") throw new Error(`a replay ended with exit code ${replayed}`);
         const own = results[i] ?? [];

@@ -2,7 +2,7 @@
  * Replays recorded sessions through s06 under one strategy. `bench.ts` starts a process of this on each core, since a
  * lesson belongs to a folder and an environment.
  *
- * The loop is the lesson's. The replies come from the record, through the strict server, and so do the results of tools.
+ * The loop is the lesson's, or that of a program. The replies come from the record, through the strict server, and so do the results of tools.
  * The server's clock is the session's; its `usage` is the bill.
  */
 import { readdirSync, rmSync } from "node:fs";
@@ -10,12 +10,13 @@ import { pathToFileURL } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { startServer } from "../offline/server.ts";
 import type { Round, Session } from "../sessions/turns.ts";
+import { programOf } from "./programs.ts";
 
 const CHARACTERS_PER_TOKEN = 3;
 const SUMMARY = "Done so far. ".repeat((2_000 * CHARACTERS_PER_TOKEN) / 13);
 
-/** `file`: the source of s06 under the strategy. */
-export type Job = { file: string; session: Session };
+/** `file`: s06 with the constants of the strategy. */
+export type Job = { strategy: string; file: string; session: Session };
 
 /** One request and what it was billed for, in tokens. */
 export type Call = {
@@ -28,6 +29,8 @@ export type Call = {
   /** Edits in its reply whose old text the session had shown before, and the paths of those for which the prompt lacks it. */
   edits: number;
   lost: string[];
+  /** How many of the lost are in files that the agent had touched again since the last summary. */
+  touched: number;
   /** For the lost ones: what it takes to read again what had shown the old text last. */
   again: number;
 };
@@ -59,25 +62,27 @@ let replays = 0;
 const NONE: Round = { reply: [{ type: "text", text: "(the record ends here)" }], replied: 0, results: [], time: 0 };
 
 /** Replays a session in the current folder, which it empties. */
-async function replay({ file, session }: Job): Promise<Replayed> {
+async function replay({ strategy, file, session }: Job): Promise<Replayed> {
   for (const name of readdirSync(".")) rmSync(name, { recursive: true });
-  const s06: Lesson = await import(pathToFileURL(file).href);
+  const s06 = programOf(strategy, await import(pathToFileURL(file).href));
   server.journal.length = 0;
   const calls: Call[] = [];
   const rejected: string[] = [];
-  const notes: Pick<Call, "isSummary" | "edits" | "lost" | "again">[] = [];
+  const notes: Pick<Call, "isSummary" | "edits" | "lost" | "touched" | "again">[] = [];
   const past: string[] = []; // what the session has shown so far
   let ahead: Round[] = []; // the rounds of this turn that are still to come
   let round = NONE;
+  const touched = new Set<string>(); // paths, since the last summary
   let waiting: Anthropic.ToolUseBlockParam[] = []; // the calls of this round that are still to be run
   let now = 0;
 
   server.now = () => now;
   server.model = ({ messages }) => {
-    const note = { isSummary: false, edits: 0, lost: [] as string[], again: 0 };
+    const note = { isSummary: false, edits: 0, lost: [] as string[], touched: 0, again: 0 };
     notes.push(note);
     if (textsOf(messages.at(-1)).some((text) => text.startsWith("Write a summary of this conversation"))) {
       note.isSummary = true;
+      touched.clear();
       return { content: [{ type: "text", text: SUMMARY }] };
     }
     round = ahead.shift() ?? NONE;
@@ -90,8 +95,10 @@ async function replay({ file, session }: Job): Promise<Replayed> {
       note.edits++;
       if (context.some((text) => text.includes(old_text))) continue;
       note.lost.push(path);
+      if (touched.has(path)) note.touched++;
       note.again += Math.ceil(seen.length / CHARACTERS_PER_TOKEN);
     }
+    for (const { name, input } of waiting) if (/^(read|write|edit)_file$/.test(name)) touched.add(Object(input).path);
     past.push(...textsOf([round.reply, round.results]));
     return { content: round.reply };
   };

@@ -21,6 +21,8 @@ export type Figures = {
   /** Edits of a text that the session had shown, and those for which it was still in the context. */
   edits: number;
   grounded: number;
+  /** Those, and the ones in files that the agent had touched again since the last summary. */
+  touched: number;
 };
 export type Results = {
   sessions: { name: string; requests: number; rounds: number; isTimed: boolean; edits: number }[];
@@ -39,6 +41,7 @@ export function figuresOf(replayed: Replayed[]): Figures {
       return input + reading * again + (isSummary ? OUTPUT * output : 0);
     });
   const edits = sum(calls, (call) => call.edits);
+  const grounded = edits - sum(calls, (call) => call.lost.length);
   return {
     costs: READ_PRICES.map(bill),
     requests: calls.length,
@@ -47,8 +50,7 @@ export function figuresOf(replayed: Replayed[]): Figures {
     cold: calls.filter((call) => call.read === 0 && call.context > 5_000).length,
     largest: Math.max(...calls.map((call) => call.context)),
     mean: Math.round(sum(calls, (call) => call.context) / calls.length),
-    edits,
-    grounded: edits - sum(calls, (call) => call.lost.length),
+    ...{ edits, grounded, touched: grounded + sum(calls, (call) => call.touched) },
   };
 }
 
@@ -79,8 +81,8 @@ export const tables: Record<string, (results: Results) => string> = {
     const base = strategies["never compacting"];
     const head = ["strategy", "cost", "read at 0.1×", "grounded", "largest", "mean", "summaries", "cold"];
     const rows = Object.entries(strategies).map(([name, each]) => [
-      ...[name, ratio(each, base), ratio(each, base, 0), share(each), thousands(each.largest), thousands(each.mean)],
-      ...[`${each.summaries}`, `${each.cold}`],
+      ...[name, ratio(each, base), ratio(each, base, 0), share(each)],
+      ...[thousands(each.largest), thousands(each.mean), `${each.summaries}`, `${each.cold}`],
     ]);
     return table([head, ...rows]);
   },

@@ -32,13 +32,17 @@ export function historyAt(file: string, which: string, side: "before" | "after")
 /** A message as a table: its role, then a row for each block. At most `most` lines of a text are shown. */
 export function describe({ role, content }: Anthropic.MessageParam, most: number): string {
   const blocks = typeof content === "string" ? [{ type: "text" as const, text: content }] : content;
-  const rows = blocks.flatMap((block) => {
+  const files = blocks.filter((block) => textOf(block).startsWith("<file"));
+  const left = new Set(files.slice(2));
+  const shown = blocks.filter((block) => !left.has(block));
+  if (left.size > 0) shown.push({ type: "text", text: `… ${left.size} more files` });
+  const rows = shown.flatMap((block) => {
     const lines = textOf(block)
       .split("\n")
       .filter((line) => line.trim());
-    const shown = lines.slice(0, most).map((line) => (line.length > WIDTH ? `${line.slice(0, WIDTH)} …` : line));
-    if (lines.length > most) shown.push(`… more lines: ${count(lines.length - most)}`);
-    return shown.map((line, i) => `${(i === 0 ? block.type : "").padEnd(13)}${line}`);
+    const few = lines.slice(0, most).map((line) => (line.length > WIDTH ? `${line.slice(0, WIDTH)} …` : line));
+    if (lines.length > most) few.push(`… more lines: ${count(lines.length - most)}`);
+    return few.map((line, i) => `${(i === 0 ? block.type : "").padEnd(13)}${line}`);
   });
   return rows.map((row, i) => `${(i === 0 ? role : "").padEnd(11)}${row}`.trimEnd()).join("\n");
 }

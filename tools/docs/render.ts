@@ -70,12 +70,13 @@ function headOf(root: string, file: string): string[] {
 const figuresOf = (root: string, of: "results" | "public" = "public") =>
   JSON.parse(readFileSync(join(root, `tools/bench/${of}.json`), "utf8"));
 
-/** What a strategy costs on the public sessions, never compacting being 1, and the share of edits that are grounded. */
-function measured(root: string, name: string): { cost: number; grounded: number } {
+/** What a strategy costs on the public sessions, never compacting being 1, and the percentages of `Figures`. */
+function measured(root: string, name: string): { cost: number; grounded: number; touched: number } {
   const { strategies } = figuresOf(root);
   const [own, never] = [strategies[name], strategies["never compacting"]];
   if (!own) throw new Error(`there is no strategy ${name}; there are ${Object.keys(strategies).join(", ")}`);
-  return { cost: own.costs[1] / never.costs[1], grounded: (100 * own.grounded) / own.edits };
+  const share = (edits: number) => (100 * edits) / own.edits;
+  return { cost: own.costs[1] / never.costs[1], grounded: share(own.grounded), touched: share(own.touched) };
 }
 
 const BLOCKS: Kinds = {
@@ -183,6 +184,7 @@ const VALUES: Kinds = {
 
   cost: (name, { root }) => measured(root, name).cost.toFixed(2),
   grounded: (name, { root }) => measured(root, name).grounded.toFixed(1),
+  touched: (name, { root }) => measured(root, name).touched.toFixed(1),
 
   bench(args, { root }) {
     const [path = "", digits = "0"] = args.split(" ");

@@ -15,7 +15,7 @@ describe("a lesson beside its script", () => {
     await visit(S01, {}, async (page) => {
       await page.waitForSelector(".script .line");
       assert.deepEqual(await marked(page), []);
-      for (const heading of ["4. runTurn", "2. runCall", "1. The loop"]) {
+      for (const heading of ["5. runTurn", "2. runTool", "1. The loop"]) {
         await scrollTo(page, heading);
         const section = page.locator(`.vp-doc h3:has-text("${heading}") ~ .quote code`).first();
         const quoted = (await section.locator(".line").allTextContents()).filter(Boolean);
@@ -35,10 +35,10 @@ describe("a lesson beside its script", () => {
       await page.locator(".script .line.marked", { hasText: "function runBash" }).waitFor();
       const place = () => page.locator(".script pre").evaluate(({ scrollTop }) => scrollTop);
       const before = await place();
-      for (const heading of ["What changed", "Try it", "What breaks without it", "Exercises"]) {
+      for (const heading of ["Try it", "What breaks without it", "Exercises"]) {
         await scrollTo(page, heading);
         await page.waitForFunction(() => !document.querySelector(".script .line.marked"));
-        assert.equal(await place(), before, "after what changed it stays where it was");
+        assert.equal(await place(), before, "where the text is no longer about the script, it stays where it was");
       }
     });
   });
@@ -88,7 +88,7 @@ describe("a lesson beside its script", () => {
       await isAtTop("6. runBash");
       await page.focus('.script a:has-text("#region turn")');
       await page.keyboard.press("Enter");
-      await isAtTop("4. runTurn");
+      await isAtTop("5. runTurn");
       await page.locator(".script .line.marked", { hasText: "isCut(await agentLoop" }).waitFor();
     });
   });
