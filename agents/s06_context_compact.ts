@@ -697,7 +697,7 @@ export async function runBash(command: string, signal: AbortSignal): Promise<str
   const stop = (why: string) => {
     ending = `\n(${why})`;
     if (child.pid) process.kill(-child.pid, "SIGTERM"); // minus: its group; a helper kills the rest, even if we exit
-    spawn("bash", ["-c", `sleep .2; kill -9 -${child.pid}`], { detached: true, stdio: "ignore" }).on("error", () => {});
+    spawn("sh", ["-c", `sleep .2; kill -9 -${child.pid}`], { detached: true, stdio: "ignore" }).on("error", () => {});
   };
   const over = new AbortController();
   signal.addEventListener("abort", () => stop("interrupted by user"), { signal: over.signal });
@@ -808,7 +808,7 @@ async function main(): Promise<void> {
   process.on("exit", () => turn?.abort()); // stops the running command, too
   const approve = async (question: string) => {
     if (args.values.y) return sleep(0, undefined, { signal: turn?.signal }); // so Ctrl-C or a closed stdout is seen
-    if (!input.isTTY) throw new Error("not run: stdin is not a terminal, so nobody can be asked; -y runs everything");
+    if (!terminal) throw new Error("not run: there is no terminal, so nobody can be asked; -y runs everything");
     print(`${question}\n`);
     const half = rl.line; // a request that is being typed is no answer
     for (const name of ["e", "u"]) rl.write(null, { ctrl: true, name }); // Ctrl-E, Ctrl-U

@@ -255,7 +255,7 @@ export async function start(t: TestContext, lesson: string, args: string[] = [],
   let command = [process.execPath, programOf(lesson, dotEnv), ...args];
   const quoted = command.map((word) => `'${word}'`).join(" ");
   if (shell !== undefined) command = ["bash", "-c", `set -o pipefail; ${shell(quoted)}`];
-  if (terminal) command = ["/usr/bin/script", "-qec", quoted, "/dev/null"];
+  if (terminal) command = ["/usr/bin/script", "-qec", shell?.(quoted) ?? quoted, "/dev/null"];
   const [program = "", ...words] = command;
   const inherited = Object.fromEntries(Object.entries(process.env).filter(([, value]) => value));
   const colors = { TERM: "xterm", NO_COLOR: undefined, CI: undefined }; // Node leaves them out where CI or NO_COLOR is set

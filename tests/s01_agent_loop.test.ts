@@ -748,6 +748,15 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
     });
   }
 
+  test("s01: runs nothing when nobody sees the question, as stdout is no terminal", async (t) => {
+    const replies = [bash("echo one > ran"), say("ok")];
+    const shell = (command: string) => `${command} | cat`;
+    const run = await start(t, "s01_agent_loop", ["go"], { replies, terminal: true, shell });
+    await run.ended;
+    const [result] = textsOf(resultsIn(run.journal[1]?.request.messages ?? []));
+    assert.match(result ?? "", /there is no terminal, so nobody can be asked/);
+  });
+
   test("s01: prints thinking dimmed and the reply not", async (t) => {
     const replies = [call({ type: "thinking", thinking: "I think." }, { type: "text", text: "I say." })];
     const run = await start(t, "s01_agent_loop", ["go"], { replies, terminal: true });
