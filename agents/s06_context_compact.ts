@@ -489,7 +489,7 @@ export function resume(file: string, options: TurnOptions): Messages {
   const lost = { type: "tool_result" as const, content: "(interrupted; it may have run)", is_error: true };
   if (calls.length > 0) history.push({ role: "user", content: calls.map(({ id }) => ({ ...lost, tool_use_id: id })) });
   if (history.length === 0) throw new Error(`--resume: ${file} contains no messages; name another file`);
-  const { charsPerToken, places, todos } = entries.at(-1);
+  const { charsPerToken, places = [], todos } = entries.at(-1);
   Object.assign(options.state, { charsPerToken, places });
   TODO.items = todos;
   const messages: Messages = [];

@@ -504,6 +504,19 @@ describe("layer 2", () => {
     assert.equal(linesOf(resumed.state.file).at(-1).places.length, 40, "a line does not grow with the session");
   });
 
+  test("works after --resume of a transcript that an earlier version wrote, without places", async () => {
+    const old = [user("first"), { role: "assistant", content: "words ".repeat(100) }];
+    writeFileSync(
+      "old.jsonl",
+      old.map((line) => `${JSON.stringify({ ...line, charsPerToken: 3, todos: [] })}\n`).join(""),
+    );
+    const options = optionsFor(small);
+    const talk = talkTo(small, (await watch(() => small.resume("old.jsonl", options))).value, options);
+    const { error } = await talk.compact(say("A summary."));
+    assert.equal(error, undefined);
+    assert.match(talk.compressed(), /A summary\./);
+  });
+
   test("whose summary is refused, cut, empty, a call, too long or an error leaves the history as it was", async () => {
     const fine = say("A summary.");
     const bad: [Reply, Failure][] = [
