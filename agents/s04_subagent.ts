@@ -6,7 +6,7 @@
  *     messages: request, …, task("find out …") ──▶ fresh messages: prompt, calls, results, calls, …
  *                           one result         ◀── the last text
  *
- * Same as s03: setup, turn, dispatch, todo, files, bash
+ * Same as s03: setup, tools, todo, files, writing, turn, reply, bash, main
  * New in s04: subagent
  * Changed from s03: loop, system, terminal
  * Run: npx tsx agents/s04_subagent.ts
@@ -14,135 +14,123 @@
 
 // #region setup
 import { isUtf8 } from "node:buffer";
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import fs from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
-import { createInterface } from "node:readline/promises";
+import { createInterface, type Interface } from "node:readline/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs, styleText } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import { z } from "zod";
 
-const ENV_FILE = join(import.meta.dirname, "../.env"); // not the one of the workspace, which may be a stranger's
+const ENV_FILE = join(import.meta.dirname, "../.env"); // not the workspace's, which may be a stranger's
 if (fs.existsSync(ENV_FILE)) process.loadEnvFile(ENV_FILE);
 const client = new Anthropic({ logLevel: "off" }); // finds the key itself
 export const MODEL = process.env.MODEL_ID || "claude-sonnet-5-5";
-const MAX_TOKENS = 32_000; // of a reply, thinking included
 const RESULT_LIMIT = 50_000; // characters of a tool result
 export const WORKDIR = fs.realpathSync(process.cwd());
 // #endregion
 
 // #region loop
-// messages:  user       Run `echo hi`
-//            assistant  tool_use     toolu_1  bash { command: "echo hi" }
-//            user       tool_result  toolu_1  hi      (only the model is the assistant, so results come from the user)
-//            assistant  It printed: hi
+// What `messages` holds in the end (only the model is the assistant, so results come from the user):
+//   user       Run `echo hi`
+//   assistant  tool_use     toolu_1  bash { command: "echo hi" }
+//   user       tool_result  toolu_1  hi
+//   assistant  It printed: hi
 /** Calls the model and runs the tools it asks for, until it asks for none. @returns its last reply */
 export async function agentLoop(messages: Messages, options: TurnOptions): Promise<Anthropic.Message> {
+  const { maxRounds = Number.POSITIVE_INFINITY } = options;
   let roundsWithoutTodo = 0;
-  for (let round = 0; round !== options.maxRounds; round++) {
+  for (let round = 0; round < maxRounds; round++) {
     const reply = await callModel(messages, options);
     messages.push({ role: "assistant", content: reply.content });
     const calls = reply.content.filter((block) => block.type === "tool_use");
     if (calls.length === 0) return reply; // done: the model has said what it has to say
     const results: Anthropic.ContentBlockParam[] = [];
-    for (const call of calls) results.push(await runCall(call, reply, options));
+    for (const call of calls) results.push(await runCall(call, options));
     roundsWithoutTodo = calls.some((call) => call.name === "todo") ? 0 : roundsWithoutTodo + 1;
-    const plans = options.tools.some((tool) => tool.name === "todo");
-    if (plans && roundsWithoutTodo > 0 && roundsWithoutTodo % 3 === 0) results.push(REMINDER);
+    const hasTodo = options.tools.some((tool) => tool.name === "todo"); // a subagent has none
+    if (hasTodo && roundsWithoutTodo > 0 && roundsWithoutTodo % 3 === 0) results.push(REMINDER);
     messages.push({ role: "user", content: results }); // one result for each call, in one message
   }
-  throw new Error(`out of rounds: ${options.maxRounds} were allowed`);
+  throw new Error(`out of rounds: ${maxRounds} were allowed`);
 }
 
 export type Messages = Anthropic.MessageParam[];
-export type Tools = Anthropic.Tool[];
-/** What a turn needs besides its messages. `approve` throws if the user says no; Ctrl-C aborts `signal`. */
-export type TurnOptions = Basics & { maxRounds?: number };
-type Basics = { system: string; tools: Tools; approve(text: string): Promise<void>; signal: AbortSignal };
+export type TurnOptions = {
+  system: string;
+  tools: Anthropic.Tool[];
+  approve: (question: string) => Promise<void>; // asks the user, and throws if the answer is no
+  signal: AbortSignal; // Ctrl-C aborts it
+  maxRounds?: number; // of a subagent
+};
+
+const THINKING = { type: "adaptive", display: "summarized" } as const;
+const SETTINGS = {
+  model: MODEL,
+  max_tokens: 32_000, // of a reply, thinking included
+  thinking: process.env.THINKING === "off" ? undefined : THINKING, // some servers do not know it
+  cache_control: { type: "ephemeral" } as const, // the next model call pays little for what this one sends
+};
 
 /** Sends the whole conversation, each time, since the API remembers nothing. Prints the reply as it arrives. */
 async function callModel(messages: Messages, { system, tools, signal }: TurnOptions): Promise<Anthropic.Message> {
-  const thinking = process.env.THINKING === "off" ? undefined : ({ type: "adaptive", display: "summarized" } as const);
-  const cache_control = { type: "ephemeral" } as const; // the next model call pays little for what this one sends
-  const body = { model: MODEL, max_tokens: MAX_TOKENS, thinking, cache_control, system, tools, messages };
-  const stream = client.messages.stream(body, { signal });
+  const stream = client.messages.stream({ ...SETTINGS, system, tools, messages }, { signal });
   stream.on("thinking", (text) => print(text, "dim"));
   stream.on("text", (text) => print(text));
-  stream.on("contentBlock", ({ type }) => print(type === "tool_use" ? "" : "\n"));
-  return checkReply(await stream.finalMessage());
+  stream.on("contentBlock", endLine);
+  return checkReply(await stream.finalMessage()); // throws if it is refused, cut off or empty
 }
 
-/** Runs a call of a reply. Whatever happens, it gets a result, and the model reads what went wrong. */
-async function runCall(call: Anthropic.ToolUseBlock, reply: Anthropic.Message, options: TurnOptions) {
-  let [content, is_error] = ["", false];
+/** Runs a call. Whatever happens, it gets a result, and the model reads what went wrong. */
+async function runCall(call: Anthropic.ToolUseBlock, options: TurnOptions): Promise<Anthropic.ToolResultBlockParam> {
+  let content: string;
+  let is_error = false;
   try {
-    options.signal.throwIfAborted(); // after Ctrl-C no call runs, and the next callModel throws
-    if (isCut(reply)) throw new Error(`${call.name}: not run: the reply was cut off; send less in one go`);
+    options.signal.throwIfAborted(); // after Ctrl-C no call runs
     content = await runTool(call.name, call.input, options);
   } catch (error) {
-    content = options.signal.aborted ? "(interrupted by user)" : explain(error);
+    content = options.signal.aborted ? "(interrupted by user)" : messageOf(error);
     is_error = true;
   }
   print(`${firstLines(content)}\n`, "dim");
-  return { type: "tool_result" as const, tool_use_id: call.id, content: cutMiddle(content).toWellFormed(), is_error };
-}
-
-/** @returns at most `limit` characters: of a longer text the head and the tail */
-function cutMiddle(text: string, limit = RESULT_LIMIT): string {
-  if (text.length <= limit) return text;
-  const half = Math.max(0, limit / 2 - 30); // room for the note
-  const note = `\n[... cut here: longer than ${limit} characters ...]\n`;
-  return (text.slice(0, half) + note + text.slice(text.length - half)).slice(0, limit);
+  return { type: "tool_result", tool_use_id: call.id, content: cutMiddle(content).toWellFormed(), is_error };
 }
 // #endregion
 
-// #region turn
-/** Carries out a request. However it ends, the API accepts the history that is left. @throws what went wrong */
-export async function runTurn(messages: Messages, request: string, options: TurnOptions): Promise<void> {
-  const before = messages.length;
-  messages.push({ role: "user", content: request.toWellFormed() }); // the API rejects half an emoji
-  try {
-    if (isCut(await agentLoop(messages, options))) throw new Error("the reply was cut off; ask for less in one go");
-  } catch (error) {
-    options.signal.throwIfAborted(); // interrupted: all stays, since each call has its result
-    if (error instanceof Refusal) messages.length = before; // as long as this turn is there, it is refused again
-    if (isRejected(error)) messages.length = Math.max(before, messages.length - 2); // reply and results, or the request
-    throw error;
-  }
-}
-
-const isCut = (reply: Anthropic.Message) => reply.stop_reason === "max_tokens";
-const isRejected = (error: unknown) => error instanceof Anthropic.APIError && [400, 413].includes(error.status ?? 0);
-class Refusal extends Error {}
-
-/** @returns the reply without what the API sends and then rejects: blank text, half an emoji, thinking at the end */
-function checkReply(reply: Anthropic.Message): Anthropic.Message {
-  if (reply.stop_reason === "refusal") throw new Refusal("the model refused; your request was taken out");
-  if (reply.stop_reason === "model_context_window_exceeded") throw new Error("the context window is full");
-  const isThinking = ({ type }: Anthropic.ContentBlock) => type === "thinking" || type === "redacted_thinking";
-  const isBad = (b: Anthropic.ContentBlock) => b.type === "text" && !(b.text.trim() && b.text.isWellFormed());
-  const last = reply.content.at(-1);
-  if (last && !isThinking(last) && !reply.content.some(isBad)) return reply;
-  // Thinking is signed together with all that is before it, so when a block goes, all thinking goes.
-  const content = reply.content.filter((block) => !isBad(block) && !isThinking(block));
-  if (content.length === 0) throw new Error(isCut(reply) ? "the reply was cut off" : "the reply is empty");
-  return { ...reply, content };
-}
-// #endregion
-
-// #region dispatch
+// #region tools
 type Handler<Input> = (input: Input, options: TurnOptions) => string | Promise<string>;
 /** The dispatch map: what runs when the model calls a tool of that name. */
 export const TOOL_HANDLERS: Record<string, Handler<unknown>> = {};
 /** What the model knows about each tool. */
-export const TOOLS: Tools = [];
+export const TOOLS: Anthropic.Tool[] = [];
 
 /** A new tool is a new entry. Its schema tells the model what to send, and checks what it then sends. */
 function addTool<T extends z.ZodObject>(name: string, description: string, schema: T, run: Handler<z.output<T>>): void {
   TOOLS.push({ name, description, input_schema: { ...z.toJSONSchema(schema, { io: "input" }), type: "object" } });
   TOOL_HANDLERS[name] = (input, options) => run(check(name, schema, input), options);
+}
+
+const BashInput = z.object({ command: z.string() });
+addTool("bash", "Run a bash command. Times out after 120 s.", BashInput, async ({ command }, options) => {
+  print(`$ ${fitToScreen(command)}\n`);
+  await options.approve("Run this?");
+  return runBash(command, options.signal);
+});
+
+const ReadInput = z.object({ path: z.string(), offset: z.int().min(1).optional(), limit: z.int().min(1).optional() });
+addTool("read_file", "Read a file, or `limit` lines of it from line `offset` on (from 1).", ReadInput, (input) =>
+  runRead(input.path, input.offset, input.limit),
+);
+
+/** @returns what the model reads @throws why the call can't be run, which the model reads too */
+async function runTool(name: string, input: unknown, options: TurnOptions): Promise<string> {
+  if (name !== "bash") print(`> ${name} ${firstLines(JSON.stringify(input))}\n`); // bash shows its command itself
+  const names = options.tools.map((tool) => tool.name); // not always all there are
+  const handler = TOOL_HANDLERS[name];
+  if (!handler || !names.includes(name)) throw new Error(`unknown tool ${name}: the tools are ${names.join(", ")}`);
+  return handler(input, options);
 }
 
 /** @returns the value as the schema parses it @throws all that is wrong with it */
@@ -151,27 +139,10 @@ function check<Schema extends z.ZodType>(what: string, schema: Schema, value: un
   if (!success) throw new Error(`${what} is not valid:\n${z.prettifyError(error)}`);
   return data;
 }
-
-/** @returns what the model reads @throws why the call can't be run, which the model reads too */
-async function runTool(name: string, input: unknown, options: TurnOptions): Promise<string> {
-  if (name !== "bash") print(`> ${name} ${firstLines(JSON.stringify(input))}\n`);
-  const names = options.tools.map((tool) => tool.name);
-  const handler = names.includes(name) && TOOL_HANDLERS[name];
-  if (!handler) throw new Error(`unknown tool ${name}: the tools are ${names.join(", ")}`);
-  return handler(input, options);
-}
-
-const command = z.object({ command: z.string() });
-addTool("bash", "Run a bash command. Times out after 120 s.", command, async ({ command }, options) => {
-  print(`$ ${command}\n`);
-  await options.approve(command.includes("\n") ? `Run these ${command.split("\n").length} lines?` : "Run this?");
-  return runBash(command, options.signal);
-});
 // #endregion
 
 // #region subagent
-const CHILD_SYSTEM = `You are a subagent working in ${WORKDIR}. Carry out the task with the tools. Your last message is
-all that is passed on: make it the complete answer.`;
+const CHILD_SYSTEM = `You are a subagent in ${WORKDIR}. Only your last message is passed on: make it the whole answer.`;
 
 /** Runs a task in a fresh context. @returns the last text, and how the task ended if it isn't done */
 export async function runSubagent(prompt: string, options: TurnOptions): Promise<string> {
@@ -179,11 +150,13 @@ export async function runSubagent(prompt: string, options: TurnOptions): Promise
   const tools = TOOLS.filter((tool) => tool.name !== "task" && tool.name !== "todo");
   let ending = "";
   margin = "  ";
-  await runTurn(messages, prompt, { ...options, system: CHILD_SYSTEM, tools, maxRounds: 30 }).catch((error) => {
-    ending = `\n(the subagent was not done: ${explain(error)})`;
-  });
+  try {
+    await runTurn(messages, prompt, { ...options, system: CHILD_SYSTEM, tools, maxRounds: 30 });
+  } catch (error) {
+    ending = `\n(the subagent was not done: ${messageOf(error)})`;
+  }
   margin = "";
-  const texts = messages.map((message) => (message.role === "assistant" ? textOf(message) : ""));
+  const texts = messages.filter((message) => message.role === "assistant").map(textOf);
   return (texts.findLast((text) => text !== "") ?? "(it said nothing)") + ending;
 }
 
@@ -192,17 +165,15 @@ function textOf({ content }: Anthropic.MessageParam): string {
   return content.map((block) => (block.type === "text" ? block.text : "")).join("");
 }
 
-const task = z.object({ prompt: z.string().trim().min(1) });
-addTool("task", "Give a self-contained task to a subagent. Returns its answer.", task, ({ prompt }, options) =>
-  runSubagent(prompt, options),
-);
+const TaskInput = z.object({ prompt: z.string().trim().min(1) });
+addTool("task", "Hand a subagent a complete task.", TaskInput, ({ prompt }, options) => runSubagent(prompt, options));
 // #endregion
 
 // #region todo
 const REMINDER: Anthropic.TextBlockParam = { type: "text", text: "<reminder>Update your todos.</reminder>" };
 const TodoItem = z.object({ text: z.string().trim().min(1), status: z.enum(["pending", "in_progress", "completed"]) });
 const isFocused = (items: { status: string }[]) => items.filter((item) => item.status === "in_progress").length <= 1;
-const fromJson = (items: unknown) => (typeof items === "string" ? JSON.parse(items) : items); // some models do
+const fromJson = (items: unknown) => (typeof items === "string" ? JSON.parse(items) : items); // some models send JSON
 const TodoItems = z.preprocess(fromJson, z.array(TodoItem).max(20).refine(isFocused, "only one can be in_progress"));
 
 export class TodoManager {
@@ -222,18 +193,19 @@ export class TodoManager {
   }
 }
 export const TODO = new TodoManager();
-const list = z.object({ items: TodoItems });
-addTool("todo", "Write down the whole plan: at most 20 items.", list, ({ items }) => TODO.update(items));
+const TodoInput = z.object({ items: TodoItems });
+addTool("todo", "Write down the whole plan: at most 20 items.", TodoInput, ({ items }) => TODO.update(items));
 // #endregion
 
 // #region files
-/** The real path of a file that may not exist yet. @throws if it is outside the workspace, by whatever route */
+/** The real path of a file, which may not exist yet. @throws if that is outside the workspace, links included */
 export function safePath(path: string): string {
   const absolute = resolve(WORKDIR, path);
-  let existing = absolute;
+  let existing = absolute; // the file, or else the nearest folder above it that exists
   while (!fs.lstatSync(existing, { throwIfNoEntry: false })) existing = dirname(existing);
   const real = join(fs.realpathSync(existing), relative(existing, absolute));
-  if (relative(WORKDIR, real).split("/")[0] === "..") throw new Error(`${path} is outside the workspace ${WORKDIR}`);
+  const isOutside = relative(WORKDIR, real).split("/")[0] === "..";
+  if (isOutside) throw new Error(`${path} is outside the workspace ${WORKDIR}`);
   return real;
 }
 
@@ -247,12 +219,32 @@ function readText(path: string): string {
 
 /** Reads a file, or `limit` lines of it, starting at line `offset` (the first is 1). */
 export function runRead(path: string, offset = 1, limit = Number.POSITIVE_INFINITY): string {
-  const lines = readText(path).replace(/\n$/, "").split("\n");
+  const text = readText(path);
+  if (text === "") return "(empty)";
+  const lines = text.replace(/\n$/, "").split("\n");
   if (offset > lines.length) throw new Error(`${path} has only ${lines.length} lines`);
   const end = offset - 1 + limit;
-  const more = end < lines.length ? `\n[${lines.length - end} more lines: go on with offset ${end + 1}]` : "";
-  return (lines.slice(offset - 1, end).join("\n") || "(empty)") + more;
+  const part = lines.slice(offset - 1, end).join("\n");
+  if (end >= lines.length) return part;
+  return `${part}\n[${lines.length - end} more lines: go on with offset ${end + 1}]`;
 }
+// #endregion
+
+// #region writing
+const WriteInput = z.object({ path: z.string(), content: z.string() });
+addTool("write_file", "Write a file, and the folders it needs.", WriteInput, async ({ path, content }, { approve }) => {
+  await approve(`${content}\nWrite this to ${safePath(path)}?`);
+  return runWrite(path, content);
+});
+
+const EditInput = z.object({ path: z.string(), old_text: z.string().min(1), new_text: z.string() });
+addTool("edit_file", "Replace old_text, which must occur exactly once.", EditInput, async (input, { approve }) => {
+  const { path, old_text, new_text } = input;
+  replaceOnce(path, old_text, new_text); // throws before the user is asked
+  const change = `${old_text.replace(/^/gm, "- ")}\n${new_text.replace(/^/gm, "+ ")}`;
+  await approve(`${change}\nChange ${safePath(path)} like this?`);
+  return runEdit(path, old_text, new_text);
+});
 
 /** Writes a file, and the folders it needs. At any moment the file holds the old content or the new. */
 export function runWrite(path: string, content: string): string {
@@ -260,7 +252,7 @@ export function runWrite(path: string, content: string): string {
   const old = fs.statSync(file, { throwIfNoEntry: false });
   if (old && !old.isFile()) throw new Error(`${path} is a folder or a device; name a file`);
   fs.mkdirSync(dirname(file), { recursive: true });
-  const temporary = `${file}.${crypto.randomUUID()}.tmp`; // a name that nobody can have put a link at
+  const temporary = `${file}.${crypto.randomUUID()}.tmp`; // nobody can guess it, and plant a link there
   try {
     fs.writeFileSync(temporary, content, { flag: "wx" });
     if (old) fs.chmodSync(temporary, old.mode);
@@ -271,68 +263,24 @@ export function runWrite(path: string, content: string): string {
   return `Wrote ${Buffer.byteLength(content)} bytes to ${path}`;
 }
 
-/** The text of a file with `oldText` replaced, which must occur exactly once. */
-function replaceOnce(path: string, oldText: string, newText: string): string {
-  const text = readText(path);
-  const isCrlf = text.includes("\r\n") && !/(?<!\r)\n/.test(text); // models write \n even then
-  const adapt = (part: string) => (isCrlf ? part.replace(/\r?\n/g, "\r\n") : part);
-  const [before = "", ...after] = text.split(adapt(oldText));
-  if (after.length === 0) throw new Error(`old_text does not occur in ${path}; read it again and copy it exactly`);
-  if (after.length > 1) throw new Error(`old_text occurs ${after.length} times in ${path}; include more lines`);
-  return before + adapt(newText) + after[0];
-}
-
 export function runEdit(path: string, oldText: string, newText: string): string {
   runWrite(path, replaceOnce(path, oldText, newText));
   return `Edited ${path}`;
 }
 
-const range = z.object({ path: z.string(), offset: z.int().min(1).optional(), limit: z.int().min(1).optional() });
-addTool("read_file", "Read a file, or `limit` lines of it from line `offset` on (from 1).", range, (input) =>
-  runRead(input.path, input.offset, input.limit),
-);
-const file = z.object({ path: z.string(), content: z.string() });
-addTool("write_file", "Write a file, and the folders it needs.", file, async ({ path, content }, { approve }) => {
-  await approve(`${content}\nWrite this to ${safePath(path)} (${content.trimEnd().split("\n").length} lines)?`);
-  return runWrite(path, content);
-});
-const edit = z.object({ path: z.string(), old_text: z.string().min(1), new_text: z.string() });
-addTool("edit_file", "Replace old_text, which must occur exactly once.", edit, async (input, { approve }) => {
-  const { path, old_text, new_text } = input;
-  replaceOnce(path, old_text, new_text); // throws before the user is asked
-  await approve(`${old_text.replace(/^/gm, "- ")}\n${new_text.replace(/^/gm, "+ ")}\nChange ${path} like this?`);
-  return runEdit(path, old_text, new_text);
-});
-// #endregion
+/** The text of a file with `oldText` replaced, which must occur exactly once. */
+function replaceOnce(path: string, oldText: string, newText: string): string {
+  const text = readText(path);
+  const [before = "", ...after] = text.split(withLineEndsOf(text, oldText));
+  if (after.length === 0) throw new Error(`old_text does not occur in ${path}; read it again and copy it exactly`);
+  if (after.length > 1) throw new Error(`old_text occurs ${after.length} times in ${path}; include more lines`);
+  return before + withLineEndsOf(text, newText) + after[0];
+}
 
-// #region bash
-/** Runs a command. @returns stdout and stderr in the order they were written, and how it ended if not with code 0 */
-export async function runBash(command: string, signal: AbortSignal): Promise<string> {
-  const variables = Object.entries(process.env).filter(([name]) => !/^(ANTHROPIC_.*|BASH_ENV|ENV)$/.test(name));
-  const child = spawn("bash", ["-c", `exec 2>&1\n${command}`], {
-    env: Object.fromEntries(variables), // without keys, and without a file that bash would run first
-    stdio: ["ignore", "pipe", "ignore"], // one pipe for stdout and stderr (`exec 2>&1`) keeps their order
-    detached: true, // its own process group, which `stop` ends as a whole
-  });
-  let output = "";
-  child.stdout.setEncoding("utf8").on("data", (text) => {
-    output = cutMiddle(output + text); // cuts the note of an earlier cut out, too
-  });
-  const allRead = once(child.stdout, "close"); // late, if a process in the background holds the pipe open
-  let ending = "";
-  const stop = (why: string) => {
-    ending = `\n(${why})`;
-    if (child.pid) process.kill(-child.pid, "SIGTERM"); // minus: its group; a helper kills the rest, even if we exit
-    spawn("sh", ["-c", `sleep .2; kill -9 -${child.pid}`], { detached: true, stdio: "ignore" }).on("error", () => {});
-  };
-  const over = new AbortController();
-  signal.addEventListener("abort", () => stop("interrupted by user"), { signal: over.signal });
-  sleep(120_000, "timed out after 120 s", { signal: over.signal }).then(stop, () => {}); // calls stop with that text
-  const [code, killedBy] = await once(child, "exit").finally(() => over.abort());
-  if (code !== 0) ending ||= killedBy ? `\n(killed by ${killedBy})` : `\n(exit code ${code})`;
-  const stillOpen = await Promise.race([allRead.then(() => false), sleep(250, true)]);
-  if (stillOpen) ending ||= "\n(something runs on in the background; what else it prints is not shown)";
-  return (output.trimEnd() || "(no output)") + ending;
+/** Models write \n, also where each line of the file ends with \r\n. */
+function withLineEndsOf(text: string, part: string): string {
+  const isCrlf = text.includes("\r\n") && !/(?<!\r)\n/.test(text);
+  return isCrlf ? part.replace(/\r?\n/g, "\r\n") : part;
 }
 // #endregion
 
@@ -343,16 +291,160 @@ Plan work of several steps with todo; mark an item in_progress when you begin it
 Use a subagent (task) for work that needs lots of reading and has a short answer.`;
 // #endregion
 
+// #region turn
+/** Carries out a request. Whatever goes wrong, `messages` stays what the API accepts. @throws what went wrong */
+export async function runTurn(messages: Messages, request: string, options: TurnOptions): Promise<void> {
+  const before = messages.length;
+  messages.push({ role: "user", content: request.toWellFormed() }); // the API rejects half an emoji
+  try {
+    await agentLoop(messages, options);
+  } catch (error) {
+    dropRejected(messages, before, error); // all else that was done stays: each call has its result
+    throw error;
+  }
+}
+// #endregion
+
+// That is the agent. What follows keeps it alive, and can wait for a second reading.
+
+// #region reply
+class Refusal extends Error {} // by the model
+const isRejected = (error: unknown) => error instanceof Anthropic.APIError && [400, 413].includes(error.status ?? 0);
+
+/** Takes out what would fail again: a turn that the model refused, or a step that the API rejected. */
+function dropRejected(messages: Messages, before: number, error: unknown): void {
+  if (error instanceof Refusal) messages.length = before;
+  if (isRejected(error)) messages.length = openAt(messages);
+}
+
+/**
+ * The index of the first message that the model has not answered:
+ *
+ *     0 request  1 reply        2 request   ──▶ 2: the request
+ *     0 request  1 reply, call  2 result    ──▶ 1: the call and its result
+ */
+function openAt(messages: Messages): number {
+  const lastReply = messages.findLastIndex(({ role }) => role === "assistant");
+  const content = messages[lastReply]?.content ?? [];
+  const hasCalls = typeof content !== "string" && content.some((block) => block.type === "tool_use");
+  return hasCalls ? lastReply : lastReply + 1;
+}
+
+/** @returns the reply without blocks that the API would not take back @throws if it is refused, cut off or empty */
+function checkReply(reply: Anthropic.Message): Anthropic.Message {
+  const reason = reply.stop_reason ?? "";
+  if (reason === "refusal") throw new Refusal("the model refused");
+  const isCut = ["max_tokens", "model_context_window_exceeded"].includes(reason); // half a call must not run
+  if (isCut) throw new Error(`the reply was cut off (${reason}) and is dropped; ask for less in one go`);
+  // Thinking is signed together with everything before it: where a block goes, all thinking has to go.
+  const last = reply.content.at(-1);
+  if (last && !isThinking(last) && reply.content.every(isSendable)) return reply;
+  const content = reply.content.filter((block) => isSendable(block) && !isThinking(block));
+  if (content.length === 0) throw new Error("the reply is empty");
+  return { ...reply, content };
+}
+
+const isThinking = ({ type }: Anthropic.ContentBlock) => type === "thinking" || type === "redacted_thinking";
+
+function isSendable(block: Anthropic.ContentBlock): boolean {
+  if (block.type !== "text") return true;
+  const isBlank = block.text.trim() === "";
+  return !isBlank && block.text.isWellFormed();
+}
+// #endregion
+
+// #region bash
+const WITHHELD = /^ANTHROPIC_|^BASH_ENV$|^ENV$/; // your key, and files that bash would run first
+
+/** Runs a command. @returns stdout and stderr in the order they were written, and how it ended if not with code 0 */
+export async function runBash(command: string, signal: AbortSignal, limit = 120_000): Promise<string> {
+  const child = spawn("bash", ["-c", `exec 2>&1\n${command}`], {
+    env: Object.fromEntries(Object.entries(process.env).filter(([name]) => !WITHHELD.test(name))),
+    stdio: ["ignore", "pipe", "ignore"], // one pipe for stdout and stderr (`exec 2>&1`) keeps their order
+    detached: true, // a process group of its own, so that what it starts ends with it
+  });
+  let output = "";
+  child.stdout.setEncoding("utf8").on("data", (text) => {
+    output = cutMiddle(output + text); // as it arrives, so that memory stays small
+  });
+  const closed = new Promise<boolean>((resolve) => child.on("close", () => resolve(true)));
+  const ending = await endOf(child, signal, limit);
+  const isOver = await Promise.race([closed, sleep(250, false)]); // a background job keeps the pipe open: nobody waits
+  const lines = [output.trimEnd() || "(no output)"];
+  if (ending !== "") lines.push(`(${ending})`);
+  if (!isOver) lines.push("(something may still be running; what it prints from now on is not shown)");
+  return lines.join("\n");
+}
+
+/** Waits until a command ends, or ends it: on Ctrl-C, or after `limit` ms. @returns how; "" for exit code 0 */
+function endOf(child: ChildProcess, signal: AbortSignal, limit: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const stop = (why: string) => {
+      stopGroup(child.pid);
+      resolve(why); // at once: whatever ignores the signal is not waited for
+    };
+    const interrupt = () => stop("interrupted by user");
+    const timer = setTimeout(() => stop(`timed out after ${limit / 1_000} s`), limit);
+    signal.addEventListener("abort", interrupt);
+    const release = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", interrupt); // background jobs keep running
+    };
+    child.on("exit", (code, killedBy) => {
+      release();
+      if (killedBy) resolve(`killed by ${killedBy}`);
+      else resolve(code === 0 ? "" : `exit code ${code}`);
+    });
+    child.on("error", (error) => {
+      release();
+      reject(error); // there is no bash
+    });
+  });
+}
+
+const stopping = new Set<number>(); // process groups that got SIGTERM, and no SIGKILL yet
+
+/** Ends a process group: SIGTERM now, SIGKILL in a second, or sooner if the agent exits. */
+function stopGroup(group: number | undefined): void {
+  if (group === undefined) return; // it never began
+  stopping.add(group);
+  sendSignal(group, "SIGTERM");
+  setTimeout(killGroup, 1_000, group).unref();
+}
+
+function killGroup(group: number): void {
+  stopping.delete(group);
+  sendSignal(group, "SIGKILL");
+}
+
+function sendSignal(group: number, signal: "SIGTERM" | "SIGKILL"): void {
+  try {
+    process.kill(-group, signal); // minus: the whole group
+  } catch {
+    // It has ended, or it belongs to another user (sudo) and runs on.
+  }
+}
+
+/** @returns at most `limit` characters: of a longer text the head and the tail */
+function cutMiddle(text: string, limit = RESULT_LIMIT): string {
+  if (text.length <= limit) return text;
+  const note = `\n[... cut here: longer than ${limit} characters ...]\n`;
+  const half = Math.floor((limit - note.length) / 2);
+  return text.slice(0, half) + note + text.slice(-half);
+}
+// #endregion
+
 // #region terminal
 let margin = ""; // before each line; runSubagent sets it
 let isLineStart = true;
 
-/** Prints text with its control and text-direction characters replaced, so that it cannot drive the terminal. */
+/** Prints text with control and text-direction characters replaced, so that it cannot drive the terminal. */
 function print(text: string, style?: "dim"): void {
   const safe = text.replaceAll("\r", "").replace(/(?![\n\t])\p{Cc}|\p{Bidi_Control}/gu, "\ufffd");
-  const lines = (isLineStart && safe ? margin : "") + safe.replace(/\n(?=.)/g, `\n${margin}`);
-  if (safe) isLineStart = safe.endsWith("\n");
-  process.stdout.write(style && process.stdout.isTTY ? styleText(style, lines) : lines);
+  if (safe === "") return;
+  const indented = (isLineStart ? margin : "") + safe.replace(/\n(?=.)/g, `\n${margin}`);
+  isLineStart = safe.endsWith("\n");
+  process.stdout.write(style && process.stdout.isTTY ? styleText(style, indented) : indented);
 }
 
 function firstLines(text: string): string {
@@ -360,66 +452,138 @@ function firstLines(text: string): string {
   return start.length < text.length ? `${start} …` : text;
 }
 
-function explain(error: unknown): string {
-  let text = error instanceof Error ? error.message : String(error);
-  if (error instanceof Anthropic.APIError && error.apiMessage) text = `API error ${error.status}: ${error.apiMessage}`;
-  if (/resolve auth/.test(text)) return `no key: set ANTHROPIC_API_KEY, maybe in ${ENV_FILE}; npm run demo needs none`;
-  if (/'\w+_tokens'/.test(text)) return "the server's reply has no usage, which the SDK needs"; // a TypeError
-  if (/^Unknown/.test(text)) return `${text.split(".")[0]}; usage: npx tsx ${process.argv[1]} [-y] ["a request"]`;
-  if (/window is full|too long|context limit/.test(text)) text += "; ask for less, or begin anew (q leaves)";
-  return text;
+/** Ends the line of a text, or of thinking. A call is printed when it runs. */
+function endLine({ type }: Anthropic.ContentBlock): void {
+  if (type !== "tool_use") print("\n");
 }
 
+/** @returns the text with long runs of blanks counted, so that they hide nothing; if it is too long, head and tail */
+function fitToScreen(text: string): string {
+  const columns = process.stdout.columns || 80; // none if it is no terminal, 0 in some terminals
+  const rows = process.stdout.rows || 24;
+  const shown = text
+    .replace(/[\s\p{Cf}\u2800\u3164]{40,}/gu, (blanks) => ` [${blanks.length} blanks] `)
+    .replaceAll("\t", "    ");
+  const lines = shown.split("\n");
+  const heights = lines.map((line) => Math.ceil(Buffer.byteLength(line) / columns) || 1); // in rows, at most
+  const height = heights.reduce((sum, each) => sum + each, 0);
+  if (height <= rows - 4) return shown;
+  const part = Math.max(1, Math.floor(rows / 4) - 1); // lines of the head, and of the tail
+  const size = (part * columns) / 2; // characters of each, which may be two columns wide
+  const head = lines.slice(0, part).join("\n").slice(0, size);
+  const tail = lines.slice(-part).join("\n").slice(-size);
+  return `${head}\n[... ${text.length} characters and ${lines.length} lines in all ...]\n${tail}`;
+}
+
+function messageOf(error: unknown): string {
+  if (error instanceof Anthropic.APIUserAbortError) return "interrupted";
+  if (error instanceof Anthropic.APIError && error.apiMessage) return `API error ${error.status}: ${error.apiMessage}`;
+  return error instanceof Error ? error.message : String(error);
+}
+
+const TAKEN_OUT = "the last step is forgotten (what it did is done); if it was too long, ask for less or begin again";
+
+/** Tells the user why a request is not done, and what to do about it. */
 function report(error: unknown): void {
-  print(`\n[${explain(error)}]\n`);
+  let text = messageOf(error);
+  if (/resolve auth/.test(text)) text = `no key: set ANTHROPIC_API_KEY, maybe in ${ENV_FILE}; npm run demo needs none`;
+  if (/^Unknown option/.test(text)) text += `; ${USAGE}`;
+  if (error instanceof Refusal) text += "; the request is forgotten (what was done is done)";
+  if (isRejected(error)) text += `; ${TAKEN_OUT}`;
+  print(`\n[${text}]\n`);
   process.exitCode = 1;
+}
+// #endregion
+
+// #region main
+const PROGRAM = basename(import.meta.filename);
+const USAGE = `usage: npx tsx agents/${PROGRAM} [-y: never ask] ["a request"]`;
+
+/** In a terminal, lines that arrive together are one request: a paste, or what was typed during a turn. */
+async function* typedRequests(rl: Interface, lines: string[]): AsyncGenerator<string> {
+  while (true) {
+    rl.prompt(true);
+    const isReady = () => lines.length > 0 && rl.line === ""; // the last line of a paste may lack its Enter
+    while (!isReady()) {
+      await once(rl, "line");
+      await sleep(50); // for the other lines of a paste
+    }
+    const request = lines.join("\n");
+    lines.length = 0;
+    yield request;
+  }
+}
+
+/** @returns y, or a for always @throws if the user answers anything else: that is a no */
+async function ask(rl: Interface, question: string, signal?: AbortSignal): Promise<string> {
+  if (!rl.terminal) throw new Error("not run: there is no terminal, so nobody can be asked; -y runs everything");
+  print(`${fitToScreen(question)}\n`);
+  const answer = await rl.question("[y: yes, a: always, anything else: no] ", { signal });
+  if (answer === "y" || answer === "a") return answer;
+  throw new Error(`not run: the user said no: ${answer || "(nothing)"}`);
+}
+
+function clearLine(rl: Interface): void {
+  if (rl.line === "") return;
+  rl.write(null, { ctrl: true, name: "e" }); // Ctrl-E: to the end of the line
+  rl.write(null, { ctrl: true, name: "u" }); // Ctrl-U: deletes what is before the cursor
+}
+
+/** However the agent ends, the running command ends with it. */
+function endAtExit(abortTurn: () => void): void {
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
+  process.stdout.on("error", () => process.exit(1)); // its reader is gone, as in `… | head -1`
+  process.on("exit", () => {
+    abortTurn();
+    stopping.forEach(killGroup);
+  });
 }
 
 async function main(): Promise<void> {
   const args = parseArgs({ allowPositionals: true, options: { y: { type: "boolean", short: "y" } } });
   const { stdin: input, stdout: output } = process;
-  const terminal = input.isTTY && output.isTTY;
-  const rl = createInterface({ input, output, terminal, prompt: `${basename(import.meta.filename).slice(0, 3)} >> ` });
+  const terminal = Boolean(input.isTTY && output.isTTY);
+  const rl = createInterface({ input, output, terminal, prompt: `${PROGRAM.slice(0, 3)} >> ` });
+  const lines: string[] = []; // typed, and not yet carried out
   let turn: AbortController | undefined; // while one runs
-  const messages: Messages = [];
-  const requests: string[] = []; // typed, and not yet carried out
-  rl.on("line", (line) => requests.push(line));
+
+  if (terminal) {
+    rl.on("line", (line) => lines.push(line));
+    rl.on("close", () => process.exit(turn ? 1 : process.exitCode)); // Ctrl-D; 1: the turn is not done
+  }
   rl.on("SIGINT", () => {
-    turn?.abort(new Error("interrupted"));
-    requests.length = 0;
-    if (rl.line) for (const name of ["e", "u"]) rl.write(null, { ctrl: true, name }); // clears the line
+    lines.length = 0;
+    clearLine(rl);
+    if (turn) return turn.abort();
+    print("\n[Ctrl-D or q leaves]\n");
+    rl.prompt();
   });
-  rl.on("close", () => (terminal && turn ? process.exit(1) : rl.emit("line", "q"))); // like q, or not done
-  output.on("error", () => process.exit(1)); // nobody reads on, as in `… | head -1`
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
-  process.on("exit", () => turn?.abort()); // stops the running command, too
+  endAtExit(() => turn?.abort());
+
+  let always = args.values.y;
   const approve = async (question: string) => {
-    if (args.values.y) return sleep(0, undefined, { signal: turn?.signal }); // so Ctrl-C or a closed stdout is seen
-    if (!terminal) throw new Error("not run: there is no terminal, so nobody can be asked; -y runs everything");
-    print(`${question}\n`);
-    const half = rl.line; // a request that is being typed is no answer
-    for (const name of ["e", "u"]) rl.write(null, { ctrl: true, name }); // Ctrl-E, Ctrl-U
-    const answer = await rl.question("[y: yes, a: always, anything else: no] ", { signal: turn?.signal });
-    rl.write(half);
-    args.values.y = answer === "a";
-    if (answer !== "a" && answer !== "y") throw new Error(`not run: the user said no: ${answer || "(nothing)"}`);
+    await sleep(0, undefined, { signal: turn?.signal }); // first let Ctrl-C, or a closed stdout, be noticed
+    if (always) return;
+    const answer = await ask(rl, question, turn?.signal);
+    always = answer === "a";
   };
+
+  const messages: Messages = [];
   const carryOut = async (request: string) => {
     turn = new AbortController();
+    process.exitCode = 0; // report makes it 1
     await runTurn(messages, request, { system: SYSTEM, tools: TOOLS, approve, signal: turn.signal }).catch(report);
     turn = undefined;
   };
 
   if (args.positionals.length > 0) return carryOut(args.positionals.join(" "));
-  while (true) {
-    if (terminal) rl.prompt(true);
-    if (requests.length === 0) await once(rl, "line");
-    const request = requests.shift() ?? "";
-    if (["q", "exit", "/exit"].includes(request.trim())) process.exit(terminal ? 0 : process.exitCode);
-    if (request.trim()) await carryOut(request);
+  const requests = terminal ? typedRequests(rl, lines) : rl; // piped: each line is one
+  for await (const request of requests) {
+    if (["q", "exit", "/exit"].includes(request.trim())) return;
+    if (request.trim() !== "") await carryOut(request);
   }
 }
 
 const isProgram = process.argv[1] && fs.realpathSync(process.argv[1]) === import.meta.filename;
-if (isProgram) main().catch(report).finally(process.exit);
+if (isProgram) main().catch(report).finally(process.exit); // readline would wait for more input
 // #endregion

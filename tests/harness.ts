@@ -20,7 +20,6 @@ import { after, type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { buildSync } from "esbuild";
-import type { Messages, State, TurnOptions } from "../agents/s06_context_compact.ts";
 import {
   type Failure,
   type Reply,
@@ -30,7 +29,14 @@ import {
   startServer,
 } from "../tools/offline/server.ts";
 
-export type { Messages };
+export type Messages = Anthropic.MessageParam[];
+/** What a turn needs in each lesson. */
+type Basics = {
+  system: string;
+  tools: Anthropic.Tool[];
+  approve: (question: string) => Promise<void>;
+  signal: AbortSignal;
+};
 
 const newFolder = () => realpathSync(mkdtempSync(join(tmpdir(), "lesson-")));
 export const folder = newFolder();
@@ -85,13 +91,15 @@ export const resultsIn = (messages: Messages) =>
     return [{ id: block.tool_use_id, text: String(block.content), failed: block.is_error === true }];
   });
 
+/** What all lessons export. A later one needs more options, and makes what it needs by `newState`. */
 export type Lesson = {
-  agentLoop: (messages: Messages, options: TurnOptions) => Promise<Anthropic.Message>;
-  runTurn: (messages: Messages, request: string, options: TurnOptions) => Promise<void>;
+  agentLoop(messages: Messages, options: Basics): Promise<Anthropic.Message>;
+  runTurn(messages: Messages, request: string, options: Basics): Promise<void>;
   SYSTEM: string;
   TOOLS: Anthropic.Tool[];
-  newState?: () => State;
+  newState?: () => unknown;
 };
+type Options<L extends Lesson> = Parameters<L["runTurn"]>[2];
 type Case = (name: string, body: (t: TestContext) => void | Promise<void>) => void;
 /** Runs cases on several lessons. Their names begin with the lesson's: `s01: …`, `s06: …` */
 export function onEach<L>(lessons: Record<string, L>, cases: (lesson: L, test: Case) => void): void {
@@ -111,20 +119,10 @@ export function onEach<L>(lessons: Record<string, L>, cases: (lesson: L, test: C
   }
 }
 
-/** For the lessons before s06, which have none and do not look at it. */
-const NO_STATE: State = {
-  file: "",
-  isUnsaved: false,
-  charsPerToken: 4,
-  places: [],
-  lastText: "",
-  failures: 0,
-  compactAsked: undefined,
-};
 /** What a turn needs. Everything is allowed unless `approve` is given. */
-export function optionsFor(lesson: Lesson, more: Partial<TurnOptions> = {}): TurnOptions {
+export function optionsFor<L extends Lesson>(lesson: L, more: Partial<Options<L>> = {}): Options<L> {
   const { signal } = new AbortController();
-  const state = lesson.newState?.() ?? NO_STATE;
+  const state = lesson.newState?.();
   return { system: lesson.SYSTEM, tools: lesson.TOOLS, approve: async () => {}, signal, state, ...more };
 }
 
@@ -150,7 +148,7 @@ let trace = ""; // where that was thrown
 export async function turn(
   lesson: Lesson,
   replies: Reply[],
-  more: Partial<TurnOptions> & { messages?: Messages; request?: string } = {},
+  more: Partial<Basics> & { messages?: Messages; request?: string } = {},
 ) {
   const { messages = [], request = "go", ...options } = more;
   server.model = scripted(...replies);
@@ -287,4 +285,23 @@ export async function start(t: TestContext, lesson: string, args: string[] = [],
   };
   const type = (keys: string) => child.stdin.write(keys);
   return { child, cwd, journal: own.journal, ended, screen: () => screen, waitFor, type };
+}
+
+/** What a screen of 24 lines and 80 columns shows when a lesson asks about a call. The answer is no. */
+export async function screenAt(
+  t: TestContext,
+  lesson: string,
+  content: ReplyBlock,
+  files: Record<string, string> = {},
+) {
+  const shell = (agent: string) => `stty cols 80 rows 24; ${agent}`;
+  const run = await start(t, lesson, [], { files, replies: [call(content), say("Done.")], terminal: true, shell });
+  await run.waitFor(`${lesson.slice(0, 3)} >> `);
+  run.type("go\r");
+  await run.waitFor("anything else: no] ");
+  run.type("\r");
+  await run.waitFor("Done.");
+  const [question = ""] = run.screen().split("[y: yes");
+  const rows = question.split("\r\n").flatMap((line) => line.match(/.{1,80}/gu) ?? [""]);
+  return rows.slice(-23).join("\n");
 }

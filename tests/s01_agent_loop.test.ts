@@ -2,11 +2,10 @@
 // a command prints, and the terminal does what its user expects.
 
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, beforeEach, describe, test } from "node:test";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { beforeEach, describe, test } from "node:test";
 import { type Failure, type Reply, type ReplyBlock, scripted } from "../tools/offline/server.ts";
 import * as harness from "./harness.ts";
 
@@ -31,13 +30,13 @@ const ENDLESS = `echo begun; (trap '' TERM; sh -c 'echo $PPID' > child; while [ 
 echo $$ > parent; wait`;
 /** Runs until there is a file `go`, or its folder is emptied. */
 const WAIT = "touch begun; until [ -e go ] || [ ! -e begun ]; do sleep 0.02; done";
+/** Longer than the lines of a paste take to arrive. */
+const aMoment = () => new Promise((resolve) => setTimeout(resolve, 200));
 const goOnIn = (cwd: string) => writeFileSync(join(cwd, "go"), "");
 const isUp = (cwd = folder) => hasPid("child", cwd) && hasPid("parent", cwd);
 const bothEnd = (cwd = folder) => until(() => !isRunning(pidIn("child", cwd)) && !isRunning(pidIn("parent", cwd)));
 
-onEach({ s01, s06 }, (lesson, test) => {
-  const run = (command: string, signal = never) => lesson.runBash(command, signal);
-
+onEach({ s01, s02, s03, s04, s06 }, (lesson, test) => {
   describe("the loop", () => {
     beforeEach(harness.emptyWorkspace);
 
@@ -64,7 +63,8 @@ onEach({ s01, s06 }, (lesson, test) => {
     test("agentLoop returns the last reply, which is the last message, too", async () => {
       server.model = scripted(bash("echo hi"), say("It printed: hi"));
       const messages = [user("go")];
-      const { value: reply } = await capture(() => lesson.agentLoop(messages, optionsFor(lesson)));
+      const { agentLoop }: harness.Lesson = lesson;
+      const { value: reply } = await capture(() => agentLoop(messages, optionsFor<harness.Lesson>(lesson)));
       assert.match(JSON.stringify(reply.content.at(-1)), /It printed: hi/);
       assert.deepEqual([messages.length, messages[3]?.content], [4, reply.content]);
     });
@@ -143,28 +143,13 @@ onEach({ s01, s06 }, (lesson, test) => {
       });
     }
 
-    test("runs no call of a reply that max_tokens cut, not even a complete one, and each result says so", async () => {
-      server.fail({ kind: "max_tokens" });
-      const { error, messages, results, sent } = await turn(lesson, [bash("touch a", "touch b"), say("done")]);
-      assert.deepEqual([error, sent.length], [undefined, 2], "the turn goes on");
-      assert.deepEqual([isThere("a"), isThere("b")], [false, false]);
-      assert.equal(results.length, 2, "results");
-      for (const { text, failed } of results) assert.match(`${failed} ${text}`, /^true .*not run.*cut off/);
-      await goOn(lesson, messages);
-    });
-
-    test("says that a text was cut off, and keeps what arrived", async () => {
-      server.fail({ kind: "max_tokens" });
-      const { error, messages } = await turn(lesson, [say("0123456789")]);
+    test("drops a reply that max_tokens cut, runs none of its calls, and says so", async () => {
+      server.fail(PASS, { kind: "max_tokens" });
+      const { error, messages, results } = await turn(lesson, [bash("echo kept"), bash("touch a", "touch b")]);
       assert.match(error ?? "", /cut off/);
-      assert.match(JSON.stringify(await goOn(lesson, messages)), /01234/);
-    });
-
-    test("says that a reply was cut off in its thinking, and keeps nothing of it", async () => {
-      const { error, messages } = await turn(lesson, [{ content: [before], stop_reason: "max_tokens" }]);
-      assert.match(error ?? "", /the reply was cut off/);
-      assert.deepEqual(messages, [user("go")]);
-      await goOn(lesson, messages);
+      assert.deepEqual([isThere("a"), isThere("b")], [false, false]);
+      assert.deepEqual(textsOf(results), ["kept"]);
+      assert.doesNotMatch(JSON.stringify(await goOn(lesson, messages)), /touch a/);
     });
 
     test("takes a refused turn out of the conversation and runs none of its calls", async () => {
@@ -227,6 +212,18 @@ onEach({ s01, s06 }, (lesson, test) => {
       await goOn(lesson, messages);
     });
 
+    test("takes out what the API rejects: results that were never answered, and the request after them", async () => {
+      expectRejection(/malformed/);
+      const messages: Messages = [
+        user("one"),
+        { role: "assistant", content: [{ type: "tool_use", id: "a", name: "bash", input: {} }] },
+        { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: "too much" }] },
+      ];
+      server.fail({ kind: "status", status: 400, message: "this request is malformed" });
+      await turn(lesson, [], { messages, request: "after Ctrl-C" });
+      assert.deepEqual(messages, [user("one")]);
+    });
+
     test("keeps the request when the API has another error, and lets the SDK try again first", async () => {
       const busy: Failure = { kind: "status", status: 529, retryAfter: 0.01 };
       server.fail(busy, busy);
@@ -252,8 +249,11 @@ onEach({ s01, s06 }, (lesson, test) => {
       await until(isUp);
       stop.abort(new Error("interrupted"));
       const { error, messages, results, sent } = await running;
-      assert.deepEqual([error, sent.length], ["Error: interrupted", 1]);
-      assert.deepEqual(textsOf(results), ["first", "begun\n(interrupted by user)", "(interrupted by user)"]);
+      assert.notEqual(error, undefined);
+      assert.equal(sent.length, 1, "calls of the model");
+      assert.equal(results[0]?.text, "first");
+      assert.match(results[1]?.text ?? "", /^begun\n.*interrupted/);
+      assert.match(results[2]?.text ?? "", /interrupted/);
       assert.ok(!isThere("never"));
       await goOn(lesson, messages);
     });
@@ -266,7 +266,8 @@ onEach({ s01, s06 }, (lesson, test) => {
       await until(() => server.journal[before]?.reply !== undefined);
       stop.abort(new Error("interrupted"));
       const { error, messages } = await running;
-      assert.deepEqual([error, messages], ["Error: interrupted", [user("go")]]);
+      assert.notEqual(error, undefined);
+      assert.deepEqual(messages, [user("go")]);
       await goOn(lesson, messages);
     });
 
@@ -277,11 +278,13 @@ onEach({ s01, s06 }, (lesson, test) => {
         stop.signal.throwIfAborted();
       };
       const asked = await turn(lesson, [bash("touch a", "touch b")], { signal: stop.signal, approve });
-      assert.deepEqual(textsOf(asked.results), ["(interrupted by user)", "(interrupted by user)"]);
+      assert.equal(asked.results.length, 2);
+      for (const { text } of asked.results) assert.match(text, /interrupted/);
       assert.deepEqual([isThere("a"), isThere("b")], [false, false]);
       await goOn(lesson, asked.messages);
       const { error, sent } = await turn(lesson, [], { signal: stop.signal });
-      assert.deepEqual([error, sent.length], ["Error: interrupted", 0]);
+      assert.notEqual(error, undefined);
+      assert.equal(sent.length, 0, "calls of the model");
     });
 
     test("asks before it runs a command, and tells the model what the user said", async () => {
@@ -292,14 +295,6 @@ onEach({ s01, s06 }, (lesson, test) => {
       const { results } = await turn(lesson, [bash("touch a"), say("ok")], { approve });
       assert.deepEqual([results[0]?.text, results[0]?.failed], ["the user said no: use b", true]);
       assert.ok(!isThere("a"));
-    });
-
-    test("says in the question how many lines a command has, if it has more than one", async () => {
-      const questions: string[] = [];
-      const approve = async (question: string) => void questions.push(question);
-      const { results } = await turn(lesson, [bash("echo a", "echo a\necho b\necho c"), say("ok")], { approve });
-      assert.deepEqual(textsOf(results), ["a", "a\nb\nc"]);
-      assert.deepEqual(questions, ["Run this?", "Run these 3 lines?"]);
     });
 
     test("sends a result of more than 50,000 characters with its head, its tail and a note", async () => {
@@ -353,6 +348,11 @@ onEach({ s01, s06 }, (lesson, test) => {
       assert.doesNotMatch(printed, /[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/);
     });
   });
+});
+
+// No lesson changes this region.
+onEach({ s01 }, (lesson, test) => {
+  const run = (command: string, signal = never) => lesson.runBash(command, signal);
 
   describe("bash", () => {
     beforeEach(harness.emptyWorkspace);
@@ -400,18 +400,17 @@ onEach({ s01, s06 }, (lesson, test) => {
 
     test("keeps little of the output of a command that prints 10 MB", async () => {
       const output = await run("echo HEAD; yes | head -c 10000000; echo TAIL");
-      assert.ok(output.length <= 1_000_000, `${output.length} characters`);
+      assert.ok(output.length <= 50_000, `${output.length} characters`);
       assert.match(output, /^HEAD\ny\n[\s\S]*\n\[.*cut.*\]\n[\s\S]*y\nTAIL$/);
     });
 
-    const MORE = "\n(something runs on in the background; what else it prints is not shown)";
     test("leaves a process in the background alive, returns at once, and says that it is there", async (t) => {
       const stop = new AbortController();
       const job = "(until [ -e go ]; do sleep 0.02; done; head -c 300000 /dev/zero && touch after; sleep 30)";
       const output = await run(`${job} & echo $! $$`, stop.signal);
       const [pid = 0, group = 0] = output.split("\n", 1).join().split(" ").map(Number);
       t.after(() => process.kill(-group));
-      assert.equal(output, `${pid} ${group}${MORE}`);
+      assert.match(output, new RegExp(`^${pid} ${group}\n\\(.*running`));
       stop.abort(); // too late for a command that has ended
       goOnIn(folder);
       await until(() => isThere("after"));
@@ -420,15 +419,20 @@ onEach({ s01, s06 }, (lesson, test) => {
 
     test("says that more may come when a slow reader still has the output", async (t) => {
       t.after(() => goOnIn(folder));
-      assert.equal(await run(`exec > >(${WAIT}; cat > late); echo more`), `(no output)${MORE}`);
+      assert.match(await run(`exec > >(${WAIT}; cat > late); echo more`), /^\(no output\)\n\(.*running/);
       goOnIn(folder);
       await until(() => isThere("late") && readFileSync("late", "utf8") === "more\n");
     });
 
-    test("says nothing of a process in the background that prints elsewhere", async (t) => {
-      const output = await run("sleep 30 > /dev/null 2>&1 & echo $$");
-      t.after(() => process.kill(-Number(output)));
-      assert.match(output, /^\d+$/);
+    test("leaves a server alive that prints elsewhere, whatever ends later: the turn, or the time of the call", async (t) => {
+      const stop = new AbortController();
+      const output = await lesson.runBash("sleep 30 > /dev/null 2>&1 & echo $! $$", stop.signal, 300);
+      const [pid = 0, group = 0] = output.split(" ").map(Number);
+      t.after(() => process.kill(-group));
+      assert.match(output, /^\d+ \d+$/, "nothing is said of it");
+      stop.abort();
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      assert.ok(isRunning(pid));
     });
 
     test("ends the whole process group of an interrupted command, even a child that ignores SIGTERM", async () => {
@@ -436,20 +440,26 @@ onEach({ s01, s06 }, (lesson, test) => {
       const running = run(ENDLESS, stop.signal);
       await until(isUp);
       stop.abort();
-      assert.equal(await running, "begun\n(interrupted by user)");
+      assert.match(await running, /^begun\n.*interrupted/);
       await bothEnd();
     });
 
-    test("sends SIGTERM itself, also when no helper can be started", async (t) => {
+    test("lets an interrupted command clean up, and does not wait for it", async () => {
       const stop = new AbortController();
-      const running = run("touch begun; sleep 5; touch late", stop.signal);
+      const running = run(
+        "trap 'sleep 0.5; touch clean; exit' TERM; touch begun; while true; do sleep 0.02; done",
+        stop.signal,
+      );
       await until(() => isThere("begun"));
-      const { PATH } = process.env;
-      t.after(() => Object.assign(process.env, { PATH }));
-      process.env.PATH = "/nowhere";
       stop.abort();
-      assert.equal(await running, "(no output)\n(interrupted by user)");
-      assert.ok(!isThere("late"));
+      assert.match(await running, /interrupted.*\n\(.*may still be running/);
+      assert.ok(!isThere("clean"), "it is not over yet");
+      await until(() => isThere("clean"));
+    });
+
+    test("ends a command that takes too long, and says how long it had", async () => {
+      const output = await lesson.runBash("echo begun; sleep 60; touch late", never, 200);
+      assert.match(output, /^begun\n.*0\.2 s/);
     });
   });
 });
@@ -471,7 +481,7 @@ onEach({ s01, s02, s03, s04, s05 }, (lesson, test) => {
     harness.emptyWorkspace();
     server.fail(PASS, { kind: "context_window" });
     const { error, messages } = await turn(lesson, [bash("echo kept"), bash("touch a", "touch b")]);
-    assert.match(error ?? "", /the context window is full/);
+    assert.match(error ?? "", /cut off/);
     assert.deepEqual([isThere("a"), isThere("b")], [false, false]);
     assert.match(JSON.stringify(await goOn(lesson, messages)), /kept/);
   });
@@ -543,32 +553,18 @@ describe("the program", sideBySide, () => {
   test("says in one line how it is used when it does not know an option, and exits with 1", async (t) => {
     const run = await start(t, lesson, ["--help"], { env: unset });
     assert.equal(await run.ended, 1);
-    assert.match(
-      run.screen(),
-      /^\n?\[Unknown option '--help'; usage: npx tsx .*s01_agent_loop\S* \[-y\] \["a request"\]\]\n$/,
-    );
+    assert.match(run.screen(), /^\n?\[.*--help.*usage: npx tsx agents\/s01_agent_loop.*-y.*\]\n$/);
   });
 
-  test("says how to begin again when the context window is full", async (t) => {
-    const messages = [
-      "prompt is too long: 201 tokens > 200 maximum",
-      "input length and `max_tokens` exceed context limit",
-    ];
-    for (const message of messages) expectRejection(new RegExp(message));
-    const rejections = messages.map((message): Failure => ({ kind: "status", status: 400, message }));
-    const failures = [{ kind: "context_window" } as const, ...rejections];
-    const run = await start(t, lesson, [], { replies: [say("words")], failures, input: "one\ntwo\nthree\n" });
+  test("says what becomes of a request that is too long, and what the user can do", async (t) => {
+    const message = "prompt is too long: 201 tokens > 200 maximum";
+    expectRejection(/prompt is too long/);
+    const failures: Failure[] = [PASS, { kind: "status", status: 400, message }];
+    const run = await start(t, lesson, ["-y", "go"], { replies: [bash("echo hi")], failures });
     assert.equal(await run.ended, 1);
-    for (const words of ["the context window is full", ...messages]) {
-      assert.ok(run.screen().includes(`${words}; ask for less, or begin anew (q leaves)]\n`), run.screen());
-    }
-  });
-
-  test("says in one line that the server reports no usage", async (t) => {
-    const run = await start(t, lesson, ["go"], { replies: [say("words")], failures: [{ kind: "no_usage" }] });
-    assert.equal(await run.ended, 1);
-    assert.match(run.screen(), /^\[the server's reply has no usage, which the SDK needs\]\n$/m);
-    assert.doesNotMatch(run.screen(), /TypeError|undefined/);
+    const [line = ""] = run.screen().split("\n").slice(-2);
+    assert.ok(line.includes(message), run.screen());
+    assert.match(line, /what it did is done.*ask for less or begin again/);
   });
 
   for (const each of [lesson, "s06_context_compact"]) {
@@ -617,7 +613,7 @@ describe("the program", sideBySide, () => {
 });
 
 describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
-  const [CTRL_C, CTRL_D, LEFT] = ["\x03", "\x04", "\x1b[D"];
+  const [CTRL_C, CTRL_D, CTRL_U, LEFT] = ["\x03", "\x04", "\x15", "\x1b[D"];
 
   for (const lesson of ["s01_agent_loop", "s06_context_compact"]) {
     const prompt = `${lesson.slice(0, 3)} >> `;
@@ -697,25 +693,21 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
       assert.deepEqual(run.journal[2]?.request.messages.at(-1), user("now fix the tests in src"));
     });
 
-    test(`${prompt.slice(0, 3)}: takes what was typed before a question appears for no answer`, async (t) => {
-      const replies = [bash(WAIT, "touch asked"), say("First done."), say("Second done.")];
+    test(`${prompt.slice(0, 3)}: what was typed before a question opens is in sight on its line, and no yes`, async (t) => {
+      const replies = [bash(WAIT, "touch never"), say("First done.")];
       const run = await start(t, lesson, [], { replies, terminal: true });
       await run.waitFor(prompt);
       run.type("go\r");
       await run.waitFor("anything else: no] ");
       run.type("y\r");
       await until(() => isThere("begun", run.cwd));
-      run.type("a half-typed l");
-      await run.waitFor("a half-typed l");
+      run.type("half a l");
+      await run.waitFor("half a l");
       goOnIn(run.cwd);
-      await run.waitFor("anything else: no] ");
+      await run.waitFor("anything else: no] half a l");
       run.type("y\r");
       await run.waitFor("First done.");
-      await run.waitFor(`${prompt}a half-typed l`);
-      run.type("ine\r");
-      await run.waitFor("Second done.");
-      assert.ok(isThere("asked", run.cwd), "the answer was y");
-      assert.deepEqual(run.journal[2]?.request.messages.at(-1), user("a half-typed line"));
+      assert.ok(!isThere("never", run.cwd), "the answer was no");
     });
 
     test(`${prompt.slice(0, 3)}: Ctrl-C drops what was typed ahead`, async (t) => {
@@ -739,6 +731,44 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
       );
     });
 
+    test(`${prompt.slice(0, 3)}: lines that arrive together are one request, when Enter has ended the last`, async (t) => {
+      const replies = [bash(WAIT), say("First done."), say("Second done.")];
+      const run = await start(t, lesson, ["-y"], { replies, terminal: true });
+      await run.waitFor(prompt);
+      run.type("one\rtwo\rthree");
+      await run.waitFor("three");
+      await aMoment();
+      run.type("\r");
+      await until(() => isThere("begun", run.cwd));
+      run.type("typed\rahead\r");
+      await run.waitFor("ahead");
+      goOnIn(run.cwd);
+      await run.waitFor("Second done.");
+      const requests = run.journal.at(-1)?.request.messages.filter(({ content }) => typeof content === "string");
+      assert.deepEqual(requests, [user("one\ntwo\nthree"), user("typed\nahead")]);
+    });
+
+    test(`${prompt.slice(0, 3)}: text that was discarded is not sent when Ctrl-D leaves`, async (t) => {
+      const run = await start(t, lesson, ["-y"], { replies: [bash("touch never")], terminal: true });
+      await run.waitFor(prompt);
+      run.type("one\rtwo");
+      await run.waitFor("two");
+      await aMoment();
+      run.type(`${CTRL_U}${CTRL_D}`);
+      await run.ended;
+      assert.equal(run.journal.length, 0, "calls of the model");
+    });
+
+    test(`${prompt.slice(0, 3)}: Ctrl-C at an empty prompt says how to leave`, async (t) => {
+      const run = await start(t, lesson, [], { terminal: true });
+      await run.waitFor(prompt);
+      run.type(CTRL_C);
+      await run.waitFor("Ctrl-D");
+      await run.waitFor(prompt);
+      run.type(CTRL_D);
+      await run.ended;
+    });
+
     test(`${prompt.slice(0, 3)}: exits with 1 on Ctrl-D while a request of the command line is carried out`, async (t) => {
       const run = await start(t, lesson, ["-y", "go"], { replies: [bash(ENDLESS)], terminal: true });
       await until(() => isUp(run.cwd));
@@ -757,6 +787,26 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
     assert.match(result ?? "", /there is no terminal, so nobody can be asked/);
   });
 
+  test("s01: asks nobody when requests are piped in at a terminal, and runs nothing", async (t) => {
+    const replies = [bash("touch never"), say("ok")];
+    const shell = (agent: string) => `echo go | ${agent}`;
+    const run = await start(t, "s01_agent_loop", [], { replies, terminal: true, shell });
+    assert.equal(await run.ended, 0);
+    assert.ok(!isThere("never", run.cwd));
+    assert.match(resultsIn(run.journal[1]?.request.messages ?? [])[0]?.text ?? "", /nobody can be asked/);
+  });
+
+  for (const [what, command, visible] of [
+    ["blanks in a command", `ls${" ".repeat(1_920)}; touch hidden`, /ls \[1920 blanks\] ; touch hidden/],
+    ["what only looks blank", `ls ${"\u200b\u2800\u3164 ".repeat(480)}; touch hidden`, /ls.*1921.*touch hidden/],
+    ["the middle of a long command", `first ${".".repeat(5_000)} last`, /\$ first(.|\n)*5011 characters(.|\n)* last/],
+    ["nothing that fits", "echo one\n  echo two\necho three", /\$ echo one\n {2}echo two\necho three\nRun this\?/],
+  ] as const) {
+    test(`s01: shows what the user is asked about, and counts ${what} instead of showing it`, async (t) => {
+      assert.match(await harness.screenAt(t, "s01_agent_loop", use("bash", { command })), visible);
+    });
+  }
+
   test("s01: prints thinking dimmed and the reply not", async (t) => {
     const replies = [call({ type: "thinking", thinking: "I think." }, { type: "text", text: "I say." })];
     const run = await start(t, "s01_agent_loop", ["go"], { replies, terminal: true });
@@ -771,41 +821,26 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
     await bothEnd(run.cwd);
   });
 
-  test("s01: carries out several lines that were typed ahead one after the other", async (t) => {
-    const replies = [bash(WAIT), say("One done."), say("Two done."), say("Three done.")];
-    const run = await start(t, "s01_agent_loop", ["-y"], { replies, terminal: true });
+  const isRoot = process.getuid?.() === 0;
+  test("s01: goes on after Ctrl-C in a command of another user, which may not be ended", {
+    skip: !isRoot && "needs root",
+  }, async (t) => {
+    const replies = [bash("./as-root --reuid=0 --clear-groups sleep 31.4"), say("still here")];
+    const shell = (agent: string) => `cp "$(which setpriv)" as-root; chmod 4755 as-root; chmod 755 .
+      chmod -R a+rX "$(dirname ${agent.split(" ")[1]})/.."; exec setpriv --reuid=65534 --clear-groups ${agent}`;
+    const run = await start(t, "s01_agent_loop", ["-y"], { replies, terminal: true, shell });
+    const pids = () =>
+      spawnSync("pgrep", ["-f", "^sleep 31.4"], { encoding: "utf8" }).stdout.split("\n").filter(Boolean);
+    t.after(() => pids().forEach((pid) => void process.kill(Number(pid))));
     await run.waitFor("s01 >> ");
-    run.type("one\r");
-    await until(() => isThere("begun", run.cwd));
-    run.type("two\rthree\r");
-    await run.waitFor("three");
-    goOnIn(run.cwd);
-    await run.waitFor("Three done.");
-    const requests = run.journal.at(-1)?.request.messages.filter(({ content }) => typeof content === "string");
-    assert.deepEqual(requests, [user("one"), user("two"), user("three")]);
+    run.type("first\r");
+    await until(() => pids().length > 0);
+    run.type(CTRL_C);
+    await run.waitFor("[interrupted]");
+    run.type("second\r");
+    await run.waitFor("still here");
+    const [result] = textsOf(resultsIn(run.journal[1]?.request.messages ?? []));
+    assert.match(result ?? "", /interrupted.*\n\(.*may still be running/);
+    assert.equal(pids().length, 1, "it is still running");
   });
-});
-
-/** s01 with another value in the place of one that no test can wait for, or reach. */
-async function changed(from: string, to: string): Promise<typeof s01> {
-  const copy = mkdtempSync(join(tmpdir(), "copy-"));
-  after(() => rmSync(copy, { recursive: true }));
-  symlinkSync(fileURLToPath(new URL("../node_modules", import.meta.url)), join(copy, "node_modules"));
-  const source = readFileSync(harness.sourceOf("s01_agent_loop"), "utf8");
-  assert.ok(source.includes(from), `s01 has no ${from}`);
-  writeFileSync(join(copy, "lesson.mts"), source.replace(from, to));
-  return await import(pathToFileURL(join(copy, "lesson.mts")).href);
-}
-
-test("s01: ends a command that takes too long", async () => {
-  const { runBash } = await changed("sleep(120_000,", "sleep(200,");
-  assert.equal(await runBash("sleep 5; echo late", never), "(no output)\n(timed out after 120 s)");
-});
-
-test("s01: what was cut is never longer than the limit, however small that is", async () => {
-  for (const limit of [20, 60, 100, 101]) {
-    const { runBash } = await changed("RESULT_LIMIT = 50_000", `RESULT_LIMIT = ${limit}`);
-    const { length } = await runBash("seq 1000", never);
-    assert.ok(length <= limit, `${length} characters, the limit is ${limit}`);
-  }
 });

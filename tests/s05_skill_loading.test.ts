@@ -230,6 +230,16 @@ testOf("the user sees the warning about a skill that is left out, and it cannot 
   assert.doesNotMatch(run.screen(), /[\u0007\u001b]/);
 });
 
+testOf("what yaml warns of in a SKILL.md does not reach the terminal as it is", async (t) => {
+  const run = await start(t, "s05_skill_loading", ["go"], {
+    files: { "skills/evil/SKILL.md": "---\nname: evil\ndescription: !<\u001b]52;c;b3duZWQ=\u0007> text\n---\nbody" },
+    replies: [done],
+  });
+  assert.equal(await run.ended, 0);
+  assert.match(run.screen(), /\[skills: evil\]/);
+  assert.doesNotMatch(run.screen(), /[\u0007\u001b]/);
+});
+
 testOf("the skills of this project are all sound, and are called like their folders", () => {
   const shipped = fileURLToPath(new URL("../skills/", import.meta.url));
   const copy = mkdtempSync(join(folder, "shipped-"));

@@ -148,8 +148,15 @@ const requestOf = (text: Words) => spell(text).trim() || "go on";
 /** How many requests there were when the last failure was queued: it is for the next one. */
 let owed = -1;
 
+/** A turn may fail, but not for one of these. */
+function assertNotBug(error: unknown) {
+  for (const bug of [TypeError, ReferenceError, RangeError, assert.AssertionError]) {
+    if (error instanceof bug) throw error;
+  }
+}
+
 type Talk = { kind: "request" | "compact" };
-/** Plays one step. What it throws is a bug of the lesson; a turn that is not done is not. */
+/** Plays one step. @throws what is a bug of the lesson; that a turn is not done is none */
 async function carryOut(lesson: Lesson, messages: Messages, step: Extract<Step, Talk>, base: Options) {
   const end = new AbortController();
   const options = { ...base, signal: end.signal };
@@ -178,7 +185,7 @@ async function carryOut(lesson: Lesson, messages: Messages, step: Extract<Step, 
     rest.kind === "compact"
       ? lesson.autoCompact(messages, "manual", options)
       : lesson.runTurn(messages, requestOf(rest.text), options);
-  await capture(() => work().catch(() => {}));
+  await capture(() => work().catch(assertNotBug));
 }
 
 let isFull = false;

@@ -9,7 +9,7 @@ const { bodies, ...hints }: Record<string, Record<string, string>> = read("steps
 
 /** Tests of programs, terminals, time and kills, with the name of their group. They run when the rest is green. */
 export const IS_LATE =
-  /program|terminal|Ctrl-|typed|^in a pause|disk has no room|user sees|takes too long|process group|SIGTERM|interrupt|background|slow reader|reads what it prints/;
+  /program|terminal|Ctrl-|typed|^in a pause|disk has no room|user sees|the question shows|takes too long|through tee|process group|SIGTERM|interrupt| alive|slow reader|reads what it prints/;
 
 /** The steps of a lesson. The last has nothing to write: it is the stage of the late tests. */
 export function stepsOf({ name: lesson }: Lesson): Step[] {

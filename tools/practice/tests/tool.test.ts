@@ -125,6 +125,11 @@ test("a loop that blocks the process is stopped, and the test is named", async (
   assert.match(screen, /✗ the list shows a mark and a number.*\n\n {2}Stopped: .*loop that never ends/);
 });
 
+test("a process that ends in the middle of the tests is not green, and the test is named", async () => {
+  const screen = await screenOf("s03", changed("s03", "results.push(REMINDER)", "process.exit(0)"));
+  assert.match(screen, /✗ the reminder comes after the results.*\n\n {2}The process ended here/);
+});
+
 test("a step is written as soon as its body is another, though the mark of what was to be written is still there", () => {
   const { lesson, text } = lessonOf("s01");
   const begun = skeletonOf(lesson, ["agentLoop"]);

@@ -15,7 +15,7 @@ describe("a lesson beside its script", () => {
     await visit(S01, {}, async (page) => {
       await page.waitForSelector(".script .line");
       assert.deepEqual(await marked(page), []);
-      for (const heading of ["5. runTurn", "2. runTool", "1. The loop"]) {
+      for (const heading of ["4. The history stays valid", "2. One tool", "1. The loop"]) {
         await scrollTo(page, heading);
         const section = page.locator(`.vp-doc h3:has-text("${heading}") ~ .quote code`).first();
         const quoted = (await section.locator(".line").allTextContents()).filter(Boolean);
@@ -31,8 +31,8 @@ describe("a lesson beside its script", () => {
         const [inner, outer] = [await line.boundingBox(), await pane.boundingBox()];
         assert.ok(inner && outer && inner.y >= outer.y && inner.y < outer.y + outer.height / 2, "in the upper half");
       }
-      await scrollTo(page, "6. runBash");
-      await page.locator(".script .line.marked", { hasText: "function runBash" }).waitFor();
+      await scrollTo(page, "5. What keeps it alive");
+      await page.locator(".script .line.marked", { hasText: "stopGroup(child.pid)" }).waitFor();
       const place = () => page.locator(".script pre").evaluate(({ scrollTop }) => scrollTop);
       const before = await place();
       for (const heading of ["Try it", "What breaks without it", "Exercises"]) {
@@ -47,7 +47,7 @@ describe("a lesson beside its script", () => {
     await visit(S01, {}, async (page) => {
       const quote = page.locator(".vp-doc h3:has-text('1. The loop') ~ .quote").first();
       assert.equal(await quote.isVisible(), false);
-      await page.click('.vp-doc sub a:has-text("35–50")');
+      await page.locator(".vp-doc h3:has-text('1. The loop') ~ p sub a").first().click();
       assert.match((await marked(page)).join("\n"), /agentLoop.*callModel/s);
       assert.equal(pageAt(page.url()), S01);
       await page.setViewportSize(PHONE);
@@ -63,7 +63,7 @@ describe("a lesson beside its script", () => {
       const lines = await page.locator(".script .line").allTextContents();
       assert.equal(lines.join("\n"), readFileSync(join(ROOT, "agents/s01_agent_loop.ts"), "utf8").trimEnd());
       await page.click('.script a:has-text("#region bash")');
-      assert.match(page.url(), /#6-runbash/);
+      assert.match(page.url(), /#5-what-keeps-it-alive/);
     });
   });
 
@@ -85,11 +85,11 @@ describe("a lesson beside its script", () => {
           return top >= 0 && top < 200;
         }, heading);
       await page.click('.script a:has-text("#region bash")');
-      await isAtTop("6. runBash");
-      await page.focus('.script a:has-text("#region turn")');
+      await isAtTop("5. What keeps it alive");
+      await page.focus('.script a:has-text("#region reply")');
       await page.keyboard.press("Enter");
-      await isAtTop("5. runTurn");
-      await page.locator(".script .line.marked", { hasText: "isCut(await agentLoop" }).waitFor();
+      await isAtTop("4. The history stays valid");
+      await page.locator(".script .line.marked", { hasText: "function dropRejected" }).waitFor();
     });
   });
 
