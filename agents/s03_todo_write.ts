@@ -25,7 +25,7 @@ import { parseArgs, styleText } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import { z } from "zod";
 
-const ENV_FILE = join(import.meta.dirname, "../.env"); // not the workspace's, which may be a stranger's
+const ENV_FILE = join(import.meta.dirname, "../.env"); // not the one in the workspace, which may be untrusted
 if (fs.existsSync(ENV_FILE)) process.loadEnvFile(ENV_FILE);
 const client = new Anthropic({ logLevel: "off" }); // finds the key itself
 export const MODEL = process.env.MODEL_ID || "claude-sonnet-5-5";
@@ -349,7 +349,7 @@ function endOf(child: ChildProcess, signal: AbortSignal, limit: number): Promise
   return new Promise((resolve, reject) => {
     const stop = (why: string) => {
       stopGroup(child.pid);
-      resolve(why); // at once: whatever ignores the signal is not waited for
+      resolve(why); // at once: don't wait for processes that ignore the signal
     };
     const interrupt = () => stop("interrupted by user");
     const timer = setTimeout(() => stop(`timed out after ${limit / 1_000} s`), limit);
@@ -443,14 +443,14 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-const TAKEN_OUT = "the last step is forgotten (what it did is done); if it was too long, ask for less or begin again";
+const TAKEN_OUT = "the last step is forgotten, but its effects remain; if it was too long, ask for less or begin again";
 
 /** Tells the user why a request is not done, and what to do about it. */
 function report(error: unknown): void {
   let text = messageOf(error);
   if (/resolve auth/.test(text)) text = `no key: set ANTHROPIC_API_KEY, maybe in ${ENV_FILE}; npm run demo needs none`;
   if (/^Unknown option/.test(text)) text += `; ${USAGE}`;
-  if (error instanceof Refusal) text += "; the request is forgotten (what was done is done)";
+  if (error instanceof Refusal) text += "; the request is forgotten, but what was done remains";
   if (isRejected(error)) text += `; ${TAKEN_OUT}`;
   print(`\n[${text}]\n`);
   process.exitCode = 1;
@@ -516,7 +516,7 @@ async function main(): Promise<void> {
   rl.on("SIGINT", () => {
     lines.length = 0;
     clearLine(rl);
-    if (turn) return turn.abort();
+    if (turn) return turn.abort(new Error("interrupted"));
     print("\n[Ctrl-D or q leaves]\n");
     rl.prompt();
   });

@@ -3,13 +3,13 @@
  *
  * Forgetting on purpose, losing nothing: context is short, the disk is not.
  *
- *     the history:       request reply results … reply results | reply results   (after |: the open round)
+ *     the history:       request reply results … reply results | reply results   (after |: not answered yet)
  *     1, microCompact:   request reply [Prev.] … reply results | reply results   (3 answered results stay)
- *     2, autoCompact:    [summary, todo list, files]  the request | reply results
- *     3, on request:     as 2, because the model or the user asks (2 also: in a pause, if the API says "too long")
+ *     2, autoCompact:    [summary, todo list, files]  request  | reply results
+ *     3, compact:        the same as 2, when the model or the user asks for it
  *
  * Same as s05: tools, skills, todo, files, writing, bash
- * New in s06: limits, compact, transcript
+ * New in s06: limits, messages, layer1, layer2, layer3, transcript, recovery, outputs, resume, context
  * Changed from s05: setup, loop, subagent, system, turn, reply, terminal, main
  * Run: npx tsx agents/s06_context_compact.ts
  */
@@ -27,12 +27,12 @@ import Anthropic from "@anthropic-ai/sdk";
 import { parse as parseYaml } from "yaml";
 import { z } from "zod";
 
-const ENV_FILE = join(import.meta.dirname, "../.env"); // not the workspace's, which may be a stranger's
+const ENV_FILE = join(import.meta.dirname, "../.env"); // not the one in the workspace, which may be untrusted
 if (fs.existsSync(ENV_FILE)) process.loadEnvFile(ENV_FILE);
 const client = new Anthropic({ logLevel: "off" }); // finds the key itself
 export const MODEL = process.env.MODEL_ID || "claude-sonnet-5-5";
 const CONTEXT_WINDOW = Number(process.env.CONTEXT_WINDOW || 200_000); // tokens
-const MAX_TOKENS = Math.min(32_000, Math.floor(CONTEXT_WINDOW / 2)); // of a reply, thinking included
+const MAX_TOKENS = Math.min(32_000, Math.floor(CONTEXT_WINDOW / 4)); // of a reply, thinking included
 const RESULT_LIMIT = 1_000_000; // characters of a tool result; a large one goes to disk before the model gets it
 export const WORKDIR = fs.realpathSync(process.cwd());
 // #endregion
@@ -50,7 +50,7 @@ export async function agentLoop(messages: Messages, options: TurnOptions): Promi
   for (let round = 0; round < maxRounds; round++) {
     await compactIfNeeded(messages, options);
     const reply = await callOrCompact(messages, options);
-    add(messages, { role: "assistant", content: reply.content }, options);
+    add(messages, { role: "assistant", content: reply.content }, options, reply);
     const calls = reply.content.filter((block) => block.type === "tool_use");
     if (calls.length === 0) return reply; // done: the model has said what it has to say
     const results: Anthropic.ContentBlockParam[] = [];
@@ -58,8 +58,8 @@ export async function agentLoop(messages: Messages, options: TurnOptions): Promi
     roundsWithoutTodo = calls.some((call) => call.name === "todo") ? 0 : roundsWithoutTodo + 1;
     const hasTodo = options.tools.some((tool) => tool.name === "todo"); // a subagent has none
     if (hasTodo && roundsWithoutTodo > 0 && roundsWithoutTodo % 3 === 0) results.push(REMINDER);
-    saveLargeResults(results, LARGE_OUTPUT * options.state.charsPerToken, options.state);
-    add(messages, { role: "user", content: results }, options); // one result for each call, in one message
+    const message = saveLargeResults({ role: "user", content: results }, options);
+    add(messages, message, options); // one result for each call, in one message
   }
   throw new Error(`out of rounds: ${maxRounds} were allowed`);
 }
@@ -71,7 +71,7 @@ export type TurnOptions = {
   approve: (question: string) => Promise<void>; // asks the user, and throws if the answer is no
   signal: AbortSignal; // Ctrl-C aborts it
   maxRounds?: number; // of a subagent
-  state: State;
+  state: State; // what is known of the conversation besides its messages
 };
 
 const THINKING = { type: "adaptive", display: "summarized" } as const;
@@ -83,13 +83,19 @@ const SETTINGS = {
 };
 
 /** Sends the whole conversation, each time, since the API remembers nothing. Prints the reply, except a summary. */
-async function callModel(messages: Messages, { system, tools, signal }: TurnOptions, isSummary = false) {
+async function callModel(messages: Messages, options: TurnOptions, isSummary = false): Promise<Anthropic.Message> {
+  const { system, tools, signal, state } = options;
+  const began = Date.now();
   const stream = client.messages.stream({ ...SETTINGS, system, tools, messages }, { signal });
-  if (isSummary) return checkReply(await stream.finalMessage());
-  stream.on("thinking", (text) => print(text, "dim"));
-  stream.on("text", (text) => print(text));
-  stream.on("contentBlock", endLine);
-  return checkReply(await stream.finalMessage()); // throws if it is refused, cut off or empty
+  if (!isSummary) {
+    stream.on("thinking", (text) => print(text, "dim"));
+    stream.on("text", (text) => print(text));
+    stream.on("contentBlock", endLine);
+  }
+  const reply = await stream.finalMessage();
+  state.lastCall = began;
+  learnTokens(messages, reply.usage, options);
+  return checkReply(reply); // throws if it is refused, cut off or empty
 }
 
 /** Runs a call. Whatever happens, it gets a result, and the model reads what went wrong. */
@@ -99,6 +105,7 @@ async function runCall(call: Anthropic.ToolUseBlock, options: TurnOptions): Prom
   try {
     options.signal.throwIfAborted(); // after Ctrl-C no call runs
     content = await runTool(call.name, call.input, options);
+    touchFile(call, options.state);
   } catch (error) {
     content = options.signal.aborted ? "(interrupted by user)" : messageOf(error);
     is_error = true;
@@ -151,318 +158,328 @@ function check<Schema extends z.ZodType>(what: string, schema: Schema, value: un
 // #endregion
 
 // #region limits
-/** The window minus room for a reply (at most 20,000 tokens) and a reserve of 13,000. */
+/** The window minus room for a reply (at most 20,000 tokens) and a reserve of 13,000: what Claude Code leaves free. */
 export const autoCompactThreshold = (window: number, output: number) => window - Math.min(output, 20_000) - 13_000;
-const computed = Math.max(autoCompactThreshold(CONTEXT_WINDOW, MAX_TOKENS), 0.4 * CONTEXT_WINDOW); // in small windows
-export const THRESHOLD = Math.min(Number(process.env.COMPACT_THRESHOLD || computed), computed); // tokens
-export const MIN_SAVINGS = 0.4; // of THRESHOLD: a rewrite costs the prompt cache and all thinking
-export const PAUSE: number = 240; // seconds after a reply: the cache expires 300 after the request; 0 turns pauses off
-export const PAUSE_THRESHOLD = Math.min(25_000, THRESHOLD / 2);
+// In a small window, 40 % of it.
+const highest = Math.max(autoCompactThreshold(CONTEXT_WINDOW, MAX_TOKENS), 0.4 * CONTEXT_WINDOW);
+export const THRESHOLD = Math.min(Number(process.env.COMPACT_THRESHOLD || highest), highest); // tokens of a prompt
+export const COLD = 300; // seconds without a model call, after which the prompt cache has expired
+export const COLD_THRESHOLD = Math.min(50_000, THRESHOLD / 2); // tokens of a prompt: the limit when the cache is cold
+export const MIN_SAVINGS = 0.4; // of the limit: a rewrite invalidates the prompt cache and all thinking
 export const KEEP_RECENT = 3; // tool results
 export const PRESERVE_RESULT_TOOLS = ["load_skill"];
 export const SUMMARY = Math.min(2_000, THRESHOLD / 10); // tokens, about
-export const RESTORED = Math.min(12_000, THRESHOLD / 4); // tokens: parts of files, put back after a summary
+export const RECENT_FILES = 5; // files that are put back after a summary
+export const FILE_LIMIT = Math.min(5_000, THRESHOLD / 20); // tokens of a file that is put back
 export const LARGE_OUTPUT = Math.min(40_000, 0.4 * THRESHOLD); // tokens: the results of a round together
-const SAVED_TO = "Output too large. Saved to: "; // begins what the model gets instead of a large result
-
-const chars = (value: unknown): number => JSON.stringify(value).length;
-const format = (tokens: number): string => Math.round(tokens).toLocaleString("en-US");
 
 /** Tokens of the prompt that these messages make, by the characters per token of the last reply. */
 export function estimateTokens(messages: Messages, { system, tools, state }: TurnOptions): number {
-  return Math.ceil(chars([system, tools, messages]) / state.charsPerToken);
+  return Math.ceil(JSON.stringify([system, tools, messages]).length / state.charsPerToken);
 }
 
-/** Updates the characters per token by what the API counted, unless it is absurd: some servers report 1, or none. */
-function countTokens(messages: Messages, usage: Anthropic.Usage, { system, tools, state }: TurnOptions): void {
-  const { input_tokens, cache_read_input_tokens: read, cache_creation_input_tokens: written } = usage;
-  const ratio = chars([system, tools, messages]) / (input_tokens + (read ?? 0) + (written ?? 0));
+/** Learns the characters per token from what the API counted. Implausible counts are ignored: some servers report 1. */
+function learnTokens(messages: Messages, usage: Anthropic.Usage, { system, tools, state }: TurnOptions): void {
+  const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens } = usage;
+  const tokens = input_tokens + (cache_read_input_tokens ?? 0) + (cache_creation_input_tokens ?? 0);
+  const ratio = JSON.stringify([system, tools, messages]).length / tokens;
   if (ratio >= 0.5 && ratio <= 10) state.charsPerToken = ratio;
 }
 
-/** Requests are plain strings; summaries, results and reminders are blocks. */
+function checkLimits(): void {
+  const isLimit = THRESHOLD > 0; // not NaN
+  if (!isLimit) throw new Error("CONTEXT_WINDOW and COMPACT_THRESHOLD have to be numbers of tokens");
+}
+
+const format = (tokens: number): string => Math.round(tokens).toLocaleString("en-US");
+// #endregion
+
+// #region messages
+/** A request is a user message whose content is a string. All others are blocks: results, reminders, a summary. */
 const isRequest = ({ role, content }: Anthropic.MessageParam) => role === "user" && typeof content === "string";
+
+/**
+ * The index of the first message that the model has not answered. A summary, which is first, counts as answered:
+ *
+ *     0 request  1 reply    2 request                    ──▶ 2: the request
+ *     0 summary  1 request  2 reply, call  3 result      ──▶ 2: the call and its result, the open round
+ */
+function openAt(messages: Messages): number {
+  const isSummary = (message: Anthropic.MessageParam, i: number) => i === 0 && !isRequest(message);
+  const last = messages.findLastIndex((message, i) => message.role === "assistant" || isSummary(message, i));
+  return callsIn(messages[last]).length > 0 ? last : last + 1;
+}
 
 function blocksOf(message?: Anthropic.MessageParam): Anthropic.ContentBlockParam[] {
   const content = message?.content ?? [];
   return typeof content === "string" ? [{ type: "text", text: content }] : content;
 }
+
+const callsIn = (message?: Anthropic.MessageParam) => blocksOf(message).filter((block) => block.type === "tool_use");
+const resultsIn = (message: Anthropic.MessageParam) =>
+  blocksOf(message).filter((block) => block.type === "tool_result");
+
+type Shorten = (result: Anthropic.ToolResultBlockParam) => Anthropic.ToolResultBlockParam;
+/** @returns the message with its results changed; the message itself if none is */
+function mapResults(message: Anthropic.MessageParam, shorten: Shorten): Anthropic.MessageParam {
+  const { role, content } = message;
+  if (role !== "user" || typeof content === "string") return message;
+  const next = content.map((block) => (block.type === "tool_result" ? shorten(block) : block));
+  const isSame = next.every((block, i) => block === content[i]);
+  return isSame ? message : { role, content: next };
+}
 // #endregion
 
-// #region compact
-/** Where the open round begins: a request without a reply, or calls whose results have none. A summary is answered. */
-function openAt(messages: Messages): number {
-  const lastReply = messages.findLastIndex((each, i) => each.role === "assistant" || (i === 0 && !isRequest(each)));
-  const hasCalls = blocksOf(messages[lastReply]).some((block) => block.type === "tool_use");
-  return hasCalls ? lastReply : lastReply + 1;
-}
-
-/** What a compaction keeps word for word: the open round, and the request that it belongs to. */
-function kept(messages: Messages): Messages {
-  const open = messages.slice(openAt(messages));
-  if (open.length === 0 || open.some(isRequest)) return open;
-  return [...messages.filter(isRequest).slice(-1), ...open];
-}
-
-/** Before each call: layer 3 if the model has asked for it. Past the limit: layer 1, then layer 2 if need be. */
-async function compactIfNeeded(messages: Messages, options: TurnOptions): Promise<void> {
-  const asked = options.state.compactAsked; // layer 3
-  options.state.compactAsked = undefined;
-  options.signal.throwIfAborted();
-  if (asked) await autoCompact(messages, "tool", options, asked.focus);
-  const size = (history: Messages) => estimateTokens(history, options);
-  if (size(messages) <= THRESHOLD) return;
-  const cleared = microCompact(messages); // layer 1
-  const saved = size(messages) - size(cleared);
-  if (saved >= MIN_SAVINGS * THRESHOLD) {
-    const blocks = messages.flatMap(blocksOf);
-    const count = cleared.flatMap(blocksOf).filter((block, i) => chars(block) < chars(blocks[i])).length;
-    print(`[micro_compact] cleared ${count} old tool results (~${format(saved)} tokens)\n`);
-    rewrite(messages, cleared, "micro", options);
-  }
-  const lastSummary = messages.slice(0, 1).filter((each) => !isRequest(each)); // and files: the next will be as long
-  const freed = size(messages) - size([...lastSummary, ...kept(messages)]) - SUMMARY; // a guess at what layer 2 frees
-  if (size(messages) <= THRESHOLD || freed < MIN_SAVINGS * THRESHOLD || options.state.failures >= 3) return;
-  await autoCompact(messages, "auto", options);
-}
-
-/** Layer 1. @returns a copy in which each answered result is one line, except for the newest KEEP_RECENT */
-export function microCompact(messages: Messages): Messages {
-  const copy = structuredClone(messages);
-  const blocks = copy.slice(0, openAt(copy)).flatMap(blocksOf);
-  const calls = blocks.filter((block) => block.type === "tool_use");
-  const results = blocks.filter((block) => block.type === "tool_result");
-  for (const result of results.slice(0, -KEEP_RECENT)) {
-    const name = calls.find((call) => call.id === result.tool_use_id)?.name ?? "";
-    const text = String(result.content);
-    const isOurs = (line: string) => line.startsWith(SAVED_TO) && line.endsWith(`_${result.tool_use_id}.txt`);
-    const place = text.split("\n", 2).find(isOurs); // line 2 if cleared before; without the id, no tool can fake it
-    const line = place ? `[Previous: used ${name}]\n${place}` : `[Previous: used ${name}]`;
-    if (text.length > Math.max(100, line.length) && !PRESERVE_RESULT_TOOLS.includes(name)) result.content = line;
-  }
-  return copy;
-}
-
-/** Thinking is only valid after the exact history it was written for. Afterwards, what it says stays as text. */
-export function withoutThinking(message: Anthropic.MessageParam): Anthropic.MessageParam {
-  if (message.role !== "assistant") return message;
-  const content = blocksOf(message).flatMap((block): Anthropic.ContentBlockParam[] => {
-    if (block.type === "thinking") return block.thinking.trim() ? [{ type: "text", text: block.thinking }] : [];
-    return block.type === "redacted_thinking" ? [] : [block];
+// #region layer1
+/** Layer 1. @returns a copy in which every result that the model has answered is one line, except the newest `keep` */
+export function microCompact(messages: Messages, keep = KEEP_RECENT): Messages {
+  const answered = messages.slice(0, openAt(messages)).flatMap(resultsIn);
+  const old = new Set(answered.slice(0, Math.max(0, answered.length - keep)));
+  return messages.map((message, i) => {
+    const calls = callsIn(messages[i - 1]);
+    const shorten = (result: Anthropic.ToolResultBlockParam): Anthropic.ToolResultBlockParam => {
+      const name = calls.find((call) => call.id === result.tool_use_id)?.name ?? "";
+      const isLong = String(result.content).length > 100;
+      const isOld = old.has(result) && isLong && !PRESERVE_RESULT_TOOLS.includes(name);
+      return isOld ? { ...result, content: `[Previous: used ${name}]` } : result;
+    };
+    return mapResults(message, shorten);
   });
-  return { role: "assistant", content };
 }
 
-const SUMMARY_PROMPT = `Write a summary of this conversation; the work goes on from it alone. State the goal, standing
-instructions, what was done, the current state, decisions and their reasons, files and what matters in each, skills in
-use, the next step. Copy paths, names, values and error messages exactly. About ${SUMMARY} tokens; no tool calls.`;
+/** Layer 1, if it saves enough: replaces the history. */
+function clearOldResults(messages: Messages, options: TurnOptions, limit: number): void {
+  const next = microCompact(messages);
+  const saved = estimateTokens(messages, options) - estimateTokens(next, options);
+  if (saved < MIN_SAVINGS * limit) return;
+  replaceHistory(messages, next, { trigger: "micro" }, options);
+  print(`[micro_compact] cleared old tool results (~${format(saved)} tokens)\n`);
+}
+// #endregion
 
-/** Layers 2 and 3. `trigger`: auto, pause, tool or manual (layer 3), or reactive (the prompt was too long). */
-export async function autoCompact(messages: Messages, trigger: string, options: TurnOptions, focus = "") {
-  const { state, tools } = options;
-  const stays = kept(messages);
-  const old = messages.filter((message) => !stays.includes(message));
-  if (old.length < (trigger === "reactive" ? 1 : 2)) return print("[nothing to compact yet]\n");
-  print(trigger === "manual" || trigger === "tool" ? "[manual compact]\n" : "[auto_compact triggered]\n");
-  const summary = await summarize(messages, options, focus).catch((error) => {
+// #region layer2
+export const SUMMARY_PROMPT = `Write a summary of this conversation; the work goes on from it alone. State the goal,
+standing instructions, what was done, the current state, decisions and their reasons, files and what matters in each,
+skills in use, the next step. Copy paths, names, values and error messages exactly. About ${SUMMARY} tokens; no calls.`;
+
+/** Layer 2, and 3: a summary takes the place of what the model has answered. If that fails, the history stays. */
+export async function autoCompact(messages: Messages, trigger: Trigger, options: TurnOptions, focus = "") {
+  const { state } = options;
+  const answered = messages.slice(0, openAt(messages));
+  const hasReply = answered.some(({ role }) => role === "assistant");
+  if (!hasReply) return print("[nothing to compact yet]\n");
+  print(trigger === "auto" ? "[auto_compact triggered]\n" : "[manual compact]\n");
+  let reply: Anthropic.Message;
+  try {
+    reply = await askForSummary(answered, options, focus);
+  } catch (error) {
     options.signal.throwIfAborted();
-    const isHopeless = isTooLong(error) || (state.failures >= 3 && !(error instanceof Anthropic.APIError));
-    if (trigger === "reactive" && isHopeless) return "(No summary could be made. The transcript has it all.)";
-    state.failures++; // after three in a row: only on request, or when a prompt is too long
-    print(`[compaction failed: ${messageOf(error)}]\n`);
-  });
-  options.signal.throwIfAborted(); // by a request, in a pause
-  if (!summary) return;
+    if (trigger === "auto") state.failures++; // after three in a row layer 2 waits until the user asks
+    return print(`[compaction failed: ${messageOf(error)}]\n`);
+  }
   state.failures = 0;
-  const file = fs.existsSync(state.file) ? relative(WORKDIR, state.file) : "(not written)";
-  const texts = [`[Conversation compressed. Transcript: ${file}]\n\n${summary}`];
-  if (TODO.items.length > 0 && tools.some((tool) => tool.name === "todo")) texts.push(TODO.render());
-  texts.push(...restoreFiles(old, state, trigger === "reactive" ? 0 : RESTORED));
-  const content = texts.map((text) => ({ type: "text" as const, text: text.toWellFormed() }));
-  rewrite(messages, [{ role: "user", content }, ...stays], trigger, options);
-  if (fs.existsSync(state.file)) print(`[transcript saved: ${relative(WORKDIR, state.file)}]\n`);
+  const summary = textOf(reply);
+  const next = compacted(messages, summary, restoreFiles(state), options);
+  const { model, usage } = reply;
+  replaceHistory(messages, next, { trigger, summary, model, usage }, options);
+  if (!state.isUnsaved) print(`[transcript saved: ${nameOf(state)}]\n`);
   print(`context: ~${format(estimateTokens(messages, options))} tokens\n`);
 }
 
-/** Asks for a summary with the whole prompt, which is cached; if that is too long, with what layer 1 leaves of it. */
-async function summarize(messages: Messages, options: TurnOptions, focus: string): Promise<string> {
-  const answered = messages.slice(0, openAt(messages));
-  const content = `${SUMMARY_PROMPT}${focus && `\nAbove all, keep: ${focus}`}`.toWellFormed();
-  const ask = (history: Messages) => callModel([...history, { role: "user", content }], options, true);
-  const cleared = microCompact(answered).map(withoutThinking);
-  const reply = await ask(messages).catch((error) => (isTooLong(error) ? ask(cleared) : Promise.reject(error)));
-  const summary = textOf(reply).trim();
-  const isWhole = reply.stop_reason === "end_turn" && reply.content.every((block) => block.type !== "tool_use");
-  if (isWhole && summary.length < chars(answered)) return summary;
-  throw new Error(`no usable summary: ${reply.stop_reason}, ${summary.length} characters`);
+/** Sends the answered messages as they were sent before, and one more: so nearly all is read from the prompt cache. */
+async function askForSummary(answered: Messages, options: TurnOptions, focus = ""): Promise<Anthropic.Message> {
+  const content = focus ? `${SUMMARY_PROMPT}\nAbove all, keep: ${focus}`.toWellFormed() : SUMMARY_PROMPT;
+  const reply = await callModel([...answered, { role: "user", content }], options, true);
+  options.signal.throwIfAborted(); // it came after Ctrl-C
+  const { length } = textOf(reply);
+  const isShorter = length > 0 && length < JSON.stringify(answered).length;
+  const isUsable = reply.stop_reason === "end_turn" && callsIn(reply).length === 0 && isShorter;
+  if (!isUsable) throw new Error(`no usable summary: ${reply.stop_reason}, ${length} characters`);
+  return reply;
 }
 
-/** What was read, written or edited last, as it is on disk now, in `room` tokens. `state` remembers the places. */
-function restoreFiles(messages: Messages, state: State, room: number): string[] {
-  for (const block of messages.flatMap(blocksOf)) {
-    if (block.type !== "tool_use" || !/^(read|write|edit)_file$/.test(block.name)) continue;
-    const { path, offset, limit, new_text: text } = block.input as { [name: string]: unknown };
-    const [start, lines] = typeof text === "string" ? [text.slice(0, 80), text.split("\n").length + 20] : []; // an edit
-    const place = JSON.stringify({ path, offset, limit: lines ?? limit, start });
-    state.places = [...state.places.filter((each) => each !== place), place].slice(-40); // the newest last
-  }
+/** The history after a summary: one message with summary, todos and files; the request that is open; the open round. */
+function compacted(messages: Messages, summary: string, files: string[], { state, tools }: TurnOptions): Messages {
+  const texts = [`[Conversation compressed. Transcript: ${nameOf(state)}]\n\n${summary}`];
+  const hasTodo = tools.some((tool) => tool.name === "todo");
+  if (hasTodo && TODO.items.length > 0) texts.push(TODO.render());
+  texts.push(...files);
+  const content = texts.map((text) => ({ type: "text" as const, text: text.toWellFormed() }));
+  const open = messages.slice(openAt(messages));
+  const isMidTurn = open.length > 0 && !open.some(isRequest); // calls and results, which belong to an earlier request
+  const request = isMidTurn ? messages.filter(isRequest).slice(-1) : [];
+  return [{ role: "user", content }, ...request, ...open];
+}
+
+/** The files touched last, whole, as they are on disk now, but for those that are too long. */
+function restoreFiles({ files, charsPerToken }: State): string[] {
   const texts: string[] = [];
-  for (const place of [...state.places].reverse()) {
-    const { path, start = "", offset = 1, limit } = JSON.parse(place);
+  for (const path of files) {
     try {
-      const from = Math.max(offset, readText(path).split(start, 1).join("").split("\n").length - 10); // before an edit
-      const text = `<file path="${path}" offset="${from}">\n${runRead(path, from, limit)}\n</file>`;
-      if (chars([...texts, text]) <= room * state.charsPerToken) texts.push(text);
-    } catch {} // it is gone, or the call was wrong
+      texts.push(`<file path="${path}">\n${readText(path)}\n</file>`);
+    } catch {
+      // It is gone, or is no longer text.
+    }
   }
-  return texts;
+  return texts.filter((text) => text.length <= FILE_LIMIT * charsPerToken);
 }
 
-/** Compacts when the user has been away for a while, but the prompt cache is still warm. `signal` ends the wait. */
-export async function compactInPause(messages: Messages, options: TurnOptions): Promise<void> {
-  const due = Date.now() + PAUSE * 1_000;
-  await sleep(PAUSE * 1_000, undefined, { signal: options.signal });
-  const isCold = Date.now() > due + 30_000; // the machine slept, and the cache has expired
-  if (isCold || options.state.failures >= 3 || estimateTokens(messages, options) <= PAUSE_THRESHOLD) return;
-  print("\n[a pause: compacting while the prompt cache is warm]\n");
-  await autoCompact(messages, "pause", options);
+/** Remembers the file of a call that was carried out. */
+function touchFile({ name, input }: Anthropic.ToolUseBlock, state: State): void {
+  if (!["read_file", "write_file", "edit_file"].includes(name)) return;
+  const { path } = z.object({ path: z.string() }).parse(input);
+  const file = relative(WORKDIR, safePath(path));
+  state.files = [file, ...state.files.filter((other) => other !== file)].slice(0, RECENT_FILES);
 }
+// #endregion
 
-const focus = z.object({ focus: z.string().optional().describe("what to keep above all") });
-addTool("compact", "Replace the conversation with a summary.", focus, (input, { state }) => {
-  state.compactAsked = input;
+// #region layer3
+const CompactInput = z.object({ focus: z.string().optional().describe("what to keep above all") });
+addTool("compact", "Replace the conversation with a summary.", CompactInput, (input, { state }) => {
+  state.compactAsked = input; // for the next round: the result has to come right after its call
   return "After this round a summary replaces the conversation.";
 });
 
-/** Calls the model. If the prompt is too long, the estimate was wrong: forgets what it can and tries again, twice. */
-async function callOrCompact(messages: Messages, options: TurnOptions, tries = 3): Promise<Anthropic.Message> {
-  try {
-    const reply = await callModel(messages, options);
-    countTokens(messages, reply.usage, options);
-    return reply;
-  } catch (error) {
-    if (!isTooLong(error) || tries === 1) throw error;
-    const before = chars(messages);
-    const shorter = microCompact(messages); // first: clear
-    saveLargeResults(kept(shorter).flatMap(blocksOf), before / 2, options.state); // then: to disk; changes `shorter`
-    rewrite(messages, shorter, "micro", options);
-    const goal = options.state.failures >= 3 ? before : (1 - MIN_SAVINGS) * before; // below it, no summary is needed
-    if (chars(messages) >= goal) await autoCompact(messages, "reactive", options); // last: layer 2
-    if (chars(messages) >= before) throw error; // nothing has helped
-    return callOrCompact(messages, options, tries - 1);
-  }
+export const isCold = ({ lastCall }: State) => Date.now() - lastCall > COLD * 1_000;
+
+/** Before each model call. Layer 3 if the model asked for it; past the limit layer 1, then layer 2 if still past it. */
+export async function compactIfNeeded(messages: Messages, options: TurnOptions, limit = THRESHOLD): Promise<void> {
+  const { state, signal } = options;
+  state.limit = limit;
+  const asked = state.compactAsked;
+  state.compactAsked = undefined;
+  signal.throwIfAborted();
+  if (asked) await autoCompact(messages, "tool", options, asked.focus); // layer 3
+  const isPastLimit = () => estimateTokens(messages, options) > limit;
+  const isWorthIt = () => state.failures < 3 && savedBySummary(messages, options) >= MIN_SAVINGS * limit;
+  if (!isPastLimit()) return;
+  clearOldResults(messages, options, limit); // layer 1
+  if (isPastLimit() && isWorthIt()) await autoCompact(messages, "auto", options); // layer 2
 }
 
-/** Moves results to disk, the longest first, until they total at most `limit` characters, and none more than 50,000. */
-function saveLargeResults(blocks: Anthropic.ContentBlockParam[], limit: number, state: State): void {
-  const results = blocks.filter((block) => block.type === "tool_result");
-  const size = (result: Anthropic.ToolResultBlockParam) => String(result.content).length;
-  for (const result of results.toSorted((a, b) => size(b) - size(a))) {
-    const total = results.reduce((sum, each) => sum + size(each), 0);
-    if (size(result) <= 2_400 || (total <= limit && size(result) <= 50_000)) return;
-    const text = String(result.content);
-    const file = join(TRANSCRIPT_DIR, "outputs", `${Date.now()}_${basename(result.tool_use_id)}.txt`);
-    const [head, length] = save(file, text, state) ? [`${SAVED_TO}${relative(WORKDIR, file)}\n`, 2_000] : ["", 50_000];
-    result.content = head + cutMiddle(text, length).toWellFormed();
-  }
+/** Estimates the tokens that a summary would free. If they are few, the next round would be past the limit again. */
+function savedBySummary(messages: Messages, options: TurnOptions): number {
+  const { state } = options;
+  const next = compacted(messages, "x".repeat(SUMMARY * state.charsPerToken), restoreFiles(state), options);
+  return estimateTokens(messages, options) - estimateTokens(next, options);
 }
 // #endregion
 
 // #region transcript
 export const TRANSCRIPT_DIR = join(WORKDIR, ".transcripts"); // readable by its owner alone
-let lastTime = 0;
-/** What is known of a conversation besides its messages. Its transcript will be in `folder`. */
+
+/** What is tracked besides the messages. The transcript will be in `folder`. */
 export function newState(folder = TRANSCRIPT_DIR, charsPerToken = 4) {
-  lastTime = Math.max(lastTime + 1, Date.now()); // never two in one millisecond
   return {
-    file: join(folder, `transcript_${lastTime}_${process.pid}.jsonl`),
-    isUnsaved: false, // the last write failed, and the user knows
+    file: join(folder, `transcript_${newTime()}_${process.pid}.jsonl`),
     charsPerToken,
-    places: [] as string[], // in files, touched before a compaction, as JSON
+    lastCall: 0, // when the model was called, in ms since 1970
+    limit: THRESHOLD, // of the last check, in tokens
     lastText: "", // what the model said last
+    files: [] as string[], // touched last, the last one first
     failures: 0, // failed compactions in a row
     compactAsked: undefined as { focus?: string } | undefined, // by the model
+    isUnsaved: false, // the last write failed, and the user knows
+    written: "", // the files and todos that the transcript has
   };
 }
 export type State = ReturnType<typeof newState>;
 
-/** Adds a message to the history, and to the transcript before any layer can shorten it. */
-export function add(messages: Messages, message: Anthropic.MessageParam, { state }: TurnOptions): void {
-  record(message, messages, state);
-  messages.push(message);
-  if (message.role === "assistant") state.lastText = textOf(message) || state.lastText;
+let lastTime = 0;
+/** The time in ms, never twice the same: for names. */
+function newTime(): number {
+  lastTime = Math.max(lastTime + 1, Date.now());
+  return lastTime;
 }
 
-/** Replaces the history in place, and tells the transcript. Thinking becomes text. */
-function rewrite(messages: Messages, history: Messages, trigger: string, options: TurnOptions): void {
-  const next = history.map(withoutThinking);
-  const [before, after] = [estimateTokens(messages, options), estimateTokens(next, options)];
-  record({ type: "compaction", trigger, before, after, limit: THRESHOLD, messages: next }, messages, options.state);
+/** Adds a message to the transcript, before any layer can shorten it, and then to the history. */
+export function add(messages: Messages, message: Anthropic.MessageParam, options: TurnOptions, reply?: About): void {
+  record({ ...message, model: reply?.model, usage: reply?.usage }, messages, options);
+  messages.push(message);
+  if (message.role === "assistant") options.state.lastText = textOf(message) || options.state.lastText;
+}
+type About = { model: string; usage: Anthropic.Usage }; // of a reply
+
+type Trigger = "auto" | "tool" | "manual" | "micro" | "reactive" | "refused" | "rejected" | "resume";
+type Rewrite = { trigger: Trigger; summary?: string } & Partial<About>;
+
+/** Replaces the history, and tells the transcript first. Thinking that is no longer valid becomes text. */
+function replaceHistory(messages: Messages, history: Messages, rewrite: Rewrite, options: TurnOptions): void {
+  const isPrefix = history.every((message, i) => message === messages[i]); // then its thinking is still valid
+  const next = isPrefix ? history : history.map(withoutThinking);
+  const firstKept = history.findLastIndex((message) => !messages.includes(message)) + 1;
+  const results = messages.flatMap(resultsIn);
+  const shortened = history.flatMap(resultsIn).filter((result) => results.length > 0 && !results.includes(result));
+  const entry = {
+    type: "compaction",
+    ...rewrite,
+    limit: options.state.limit,
+    before: estimateTokens(messages, options),
+    after: estimateTokens(next, options),
+    kept: history.length - firstKept,
+    cleared: shortened.map((result) => result.tool_use_id),
+    messages: next,
+  };
+  record(entry, messages, options);
   messages.splice(0, messages.length, ...next);
 }
 
-/** Writes a line to the transcript. If its file is gone or could not be written, a new one begins with all messages. */
-function record(entry: object, messages: Messages, state: State): void {
-  const isLost = messages.length > 0 && !fs.existsSync(state.file);
-  const entries = isLost ? [{ type: "compaction", trigger: "resume", messages }, entry] : [entry];
-  const rest = { time: Date.now(), charsPerToken: state.charsPerToken, todos: TODO.items, places: state.places };
-  const lines = entries.map((each) => `${JSON.stringify({ ...each, ...rest })}\n`);
-  if (isLost && !state.isUnsaved) print("[the transcript is gone; a new one begins with the whole history]\n");
-  if (!save(state.file, lines.join(""), state)) state.file = newState(dirname(state.file)).file; // that one may be torn
+/** Thinking is only valid after the exact history it was written for. Once that changes, its words stay as text. */
+export function withoutThinking(message: Anthropic.MessageParam): Anthropic.MessageParam {
+  if (message.role !== "assistant") return message;
+  return { role: "assistant", content: blocksOf(message).flatMap(thinkingAsText) };
 }
 
-/** Appends to a file in TRANSCRIPT_DIR. @returns whether it could; if not, the user is told once */
-function save(file: string, text: string, state: State): boolean {
+function thinkingAsText(block: Anthropic.ContentBlockParam): Anthropic.ContentBlockParam[] {
+  if (block.type === "redacted_thinking") return [];
+  if (block.type !== "thinking") return [block];
+  return block.thinking.trim() === "" ? [] : [{ type: "text", text: block.thinking }];
+}
+
+/** Writes a line to the transcript. If that is gone, or was not writable, a new one begins with the whole history. */
+function record(entry: object, messages: Messages, options: TurnOptions): void {
+  const { state } = options;
+  const isGone = messages.length > 0 && !fs.existsSync(state.file);
+  if (isGone && !state.isUnsaved) print("[the transcript is gone; a new one begins with the whole history]\n");
+  const lines = [lineFor(entry, options, isGone)];
+  if (isGone) lines.unshift(lineFor({ type: "compaction", trigger: "resume", messages }, options, true));
   try {
-    if (safePath(file) !== file) throw new Error(`${relative(WORKDIR, file)} is, or is in, a link`);
-    fs.mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    const ignore = join(TRANSCRIPT_DIR, ".gitignore");
-    if (!fs.lstatSync(ignore, { throwIfNoEntry: false })) fs.writeFileSync(ignore, "*\n", { mode: 0o600, flag: "wx" });
-    fs.appendFileSync(file, text, { mode: 0o600 });
+    append(state.file, lines.join(""));
     state.isUnsaved = false;
   } catch (error) {
     if (!state.isUnsaved) print(`[not saved: ${messageOf(error)}; the conversation goes on]\n`);
     state.isUnsaved = true;
+    state.file = newState(dirname(state.file)).file; // the old one may end in half a line
   }
-  return !state.isUnsaved;
 }
 
-/** The file that --resume names, taken from `words` (a request has several), or else the transcript written last. */
-function transcriptToResume(words: string[]): string {
-  const named = /^\S+$/.test(words[0] ?? "") ? words.shift() : undefined;
-  const names = fs.existsSync(TRANSCRIPT_DIR) ? fs.readdirSync(TRANSCRIPT_DIR) : [];
-  const files = names.filter((name) => /^transcript_/.test(name)).map((name) => join(TRANSCRIPT_DIR, name));
-  const file = named ?? files.sort((a, b) => fs.statSync(a).mtimeMs - fs.statSync(b).mtimeMs).at(-1) ?? "at all";
-  if (!fs.existsSync(file)) throw new Error(`--resume: there is no transcript ${file}; a request has several words`);
-  return file;
+/** A line of the transcript. Files and todos are in it if they have changed, or if a history begins. */
+function lineFor(entry: object, { state, tools }: TurnOptions, isBeginning: boolean): string {
+  const hasTodo = tools.some((tool) => tool.name === "todo"); // a subagent has none
+  const rest = { files: state.files, todos: hasTodo ? TODO.items : [] };
+  const isNew = isBeginning || "messages" in entry || JSON.stringify(rest) !== state.written;
+  state.written = JSON.stringify(rest);
+  return `${JSON.stringify({ ...entry, time: Date.now(), charsPerToken: state.charsPerToken, ...(isNew && rest) })}\n`;
 }
 
-/** Continues a transcript in a new one. @returns its last compaction and what came after, without a torn last line */
-export function resume(file: string, options: TurnOptions): Messages {
-  const lines = fs.readFileSync(file, "utf8").split("\n").slice(0, -1);
-  const entries = lines.map((line, i) => {
-    try {
-      return JSON.parse(line);
-    } catch {
-      throw new Error(`--resume: line ${i + 1} of ${file} is broken; delete that line, or name another transcript`);
-    }
-  });
-  const start = entries.findLastIndex((entry) => entry.type === "compaction");
-  const history: Messages = [...(entries[start]?.messages ?? [])];
-  for (const { role, content } of entries.slice(start + 1)) if (role) history.push({ role, content });
-  const calls = blocksOf(history.at(-1)).filter((block) => block.type === "tool_use");
-  const lost = { type: "tool_result" as const, content: "(interrupted; it may have run)", is_error: true };
-  if (calls.length > 0) history.push({ role: "user", content: calls.map(({ id }) => ({ ...lost, tool_use_id: id })) });
-  if (history.length === 0) throw new Error(`--resume: ${file} contains no messages; name another file`);
-  const { charsPerToken, places = [], todos } = entries.at(-1);
-  Object.assign(options.state, { charsPerToken, places });
-  TODO.items = todos;
-  const messages: Messages = [];
-  rewrite(messages, history, "resume", options);
-  print(`[resumed ${relative(WORKDIR, file)}: ~${format(estimateTokens(messages, options))} tokens. `);
-  print(`The last request was: ${firstLines(String(history.findLast(isRequest)?.content ?? "(in the summary)"))}]\n`);
-  return messages;
+/** Appends to a file in TRANSCRIPT_DIR. @throws if it can't; then no part of a new file is left behind */
+function append(file: string, text: string): void {
+  const isNew = !fs.existsSync(file);
+  if (safePath(file) !== file) throw new Error(`${relative(WORKDIR, file)} is, or is in, a link`);
+  fs.mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  const ignore = join(TRANSCRIPT_DIR, ".gitignore");
+  const hasIgnore = fs.lstatSync(ignore, { throwIfNoEntry: false }) !== undefined;
+  try {
+    if (!hasIgnore) fs.writeFileSync(ignore, "*\n", { mode: 0o600, flag: "wx" });
+    fs.appendFileSync(file, text, { mode: 0o600 });
+  } catch (error) {
+    if (isNew) fs.rmSync(file, { force: true });
+    throw error;
+  }
 }
+
+/** The transcript as it is named to the user and the model. */
+const nameOf = ({ file }: State) => (fs.existsSync(file) ? relative(WORKDIR, file) : "(not written)");
 // #endregion
 
 // #region skills
@@ -534,7 +551,7 @@ export async function runSubagent(prompt: string, options: TurnOptions): Promise
   let ending = "";
   margin = "  ";
   try {
-    await runTurn([], prompt, { ...options, state, system: CHILD_SYSTEM, tools, maxRounds: 30 });
+    await runTurn([], prompt, { ...options, system: CHILD_SYSTEM, tools, maxRounds: 30, state });
   } catch (error) {
     ending = `\n(the subagent was not done: ${messageOf(error)})`;
   }
@@ -677,17 +694,16 @@ When the conversation is long and a part of the work is done, call compact. What
 // #endregion
 
 // #region turn
-/** Carries out a request. However it ends, the API accepts the history that is left. @throws what went wrong */
+/** Carries out a request. Whatever goes wrong, `messages` stays what the API accepts. @throws what went wrong */
 export async function runTurn(messages: Messages, request: string, options: TurnOptions): Promise<void> {
   const before = [...messages];
-  add(messages, { role: "user", content: request.toWellFormed() }, options);
+  const isCacheCold = isCold(options.state);
+  add(messages, { role: "user", content: request.toWellFormed() }, options); // the API rejects half an emoji
   try {
+    if (isCacheCold) await compactIfNeeded(messages, options, COLD_THRESHOLD);
     await agentLoop(messages, options);
   } catch (error) {
-    // Refused, or no room whatever is left out: this turn goes. Rejected: only its open round. What stays was answered.
-    const answered = (history: Messages) => history.slice(0, openAt(history));
-    if (error instanceof Refusal || isTooLong(error)) rewrite(messages, answered(before), "refused", options);
-    else if (isRejected(error)) rewrite(messages, answered(messages), "rejected", options);
+    dropRejected(messages, before, error, options); // all else that was done stays: each call has its result
     throw error;
   }
 }
@@ -699,11 +715,11 @@ export async function runTurn(messages: Messages, request: string, options: Turn
 class Refusal extends Error {} // by the model
 const isRejected = (error: unknown) => error instanceof Anthropic.APIError && [400, 413].includes(error.status ?? 0);
 
-class WindowFull extends Error {}
-/** Whether the prompt, or the reply to it, has no room in the window. "It took too long" is a 504. */
-function isTooLong(error: unknown): boolean {
-  if (!(error instanceof Anthropic.APIError)) return error instanceof WindowFull;
-  return /^413|^400.*(too long|context (limit|length|size|window))/s.test(error.message); // it begins with the status
+/** Takes out what would fail again: a turn that the model refused, or a step that the API rejected. */
+function dropRejected(messages: Messages, before: Messages, error: unknown, options: TurnOptions): void {
+  if (error instanceof Refusal) replaceHistory(messages, before, { trigger: "refused" }, options);
+  if (!isRejected(error) && !isTooLong(error)) return;
+  replaceHistory(messages, messages.slice(0, openAt(messages)), { trigger: "rejected" }, options);
 }
 
 /** @returns the reply without blocks that the API would not take back @throws if it is refused, cut off or empty */
@@ -726,6 +742,165 @@ function isSendable(block: Anthropic.ContentBlock): boolean {
   if (block.type !== "text") return true;
   const isBlank = block.text.trim() === "";
   return !isBlank && block.text.isWellFormed();
+}
+// #endregion
+
+// #region recovery
+class WindowFull extends Error {}
+/** Whether the prompt, or the reply to it, has no room in the window, so that a shorter one can help. */
+function isTooLong(error: unknown): boolean {
+  if (!(error instanceof Anthropic.APIError)) return error instanceof WindowFull;
+  const [, output, window] = /\+ (\d+) > (\d+)/.exec(error.message) ?? []; // max_tokens alone can be too much
+  if (Number(output) >= Number(window)) return false;
+  return /^413|^400.*(too long|context (limit|length|size|window))/s.test(error.message); // a 504 "took too long"
+}
+
+/** Calls the model. If the prompt is too long, the estimate was wrong: forgets more and more, and tries again. */
+async function callOrCompact(messages: Messages, options: TurnOptions): Promise<Anthropic.Message> {
+  for (const forget of [clearAll, summarizeAll]) {
+    try {
+      return await callModel(messages, options);
+    } catch (error) {
+      if (!isTooLong(error)) throw error;
+    }
+    await forget(messages, options);
+  }
+  return callModel(messages, options);
+}
+
+/** Layer 1 for all results; those of the open round go to disk. */
+async function clearAll(messages: Messages, options: TurnOptions): Promise<void> {
+  print("[micro_compact] the prompt is too long: all tool results are cleared or saved\n");
+  const open = openAt(messages);
+  const cleared = microCompact(messages, 0);
+  const next = cleared.map((message, i) => (i < open ? message : saveLargeResults(message, options, 0)));
+  replaceHistory(messages, next, { trigger: "micro" }, options);
+}
+
+/** Layer 2, without files. If no summary can be made, a line that names the transcript takes its place. */
+async function summarizeAll(messages: Messages, options: TurnOptions): Promise<void> {
+  const answered = messages.slice(0, openAt(messages));
+  if (answered.length === 0) return;
+  print("[auto_compact triggered]\n");
+  let reply: Anthropic.Message | undefined;
+  try {
+    reply = await askForSummary(answered, options);
+  } catch (error) {
+    options.signal.throwIfAborted();
+    const mayPass = error instanceof Anthropic.AnthropicError && !isRejected(error); // overloaded, or no connection
+    if (mayPass) throw error;
+  }
+  if (reply) options.state.failures = 0;
+  const summary = reply ? textOf(reply) : "(No summary could be made. The transcript has it all.)";
+  const next = compacted(messages, summary, [], options);
+  replaceHistory(messages, next, { trigger: "reactive", summary, model: reply?.model, usage: reply?.usage }, options);
+}
+// #endregion
+
+// #region outputs
+const SAVED_TO = "Output too large. Saved to: "; // the model gets this, the path and a preview
+const SINGLE_OUTPUT = 50_000; // characters of one result
+const PREVIEW = 2_000; // characters of a result that stay in the history
+
+/** Moves results to disk, the longest first, until all together are below `limit` tokens. @returns what stays */
+function saveLargeResults(message: Anthropic.MessageParam, { state }: TurnOptions, limit = LARGE_OUTPUT) {
+  const sizeOf = (result: Anthropic.ToolResultBlockParam) => String(result.content).length;
+  const longestFirst = resultsIn(message).sort((a, b) => sizeOf(b) - sizeOf(a));
+  let total = longestFirst.reduce((sum, result) => sum + sizeOf(result), 0);
+  const large: Anthropic.ToolResultBlockParam[] = [];
+  for (const result of longestFirst) {
+    const isPastLimit = total > limit * state.charsPerToken || sizeOf(result) > SINGLE_OUTPUT;
+    if (!isPastLimit || sizeOf(result) <= 1.2 * PREVIEW) break; // the others are shorter
+    large.push(result);
+    total -= sizeOf(result) - PREVIEW;
+  }
+  return mapResults(message, (result) => (large.includes(result) ? saveResult(result) : result));
+}
+
+function saveResult(result: Anthropic.ToolResultBlockParam): Anthropic.ToolResultBlockParam {
+  const text = String(result.content);
+  const file = join(TRANSCRIPT_DIR, "outputs", `${newTime()}_${basename(result.tool_use_id)}.txt`);
+  try {
+    append(file, text);
+    const content = `${SAVED_TO}${relative(WORKDIR, file)}\n${cutMiddle(text, PREVIEW)}`;
+    return { ...result, content: content.toWellFormed() };
+  } catch (error) {
+    print(`[a large result is cut and not saved: ${messageOf(error)}]\n`);
+    return { ...result, content: cutMiddle(text, SINGLE_OUTPUT).toWellFormed() };
+  }
+}
+// #endregion
+
+// #region resume
+const isBlock = (value: unknown) => z.looseObject({ type: z.string() }).safeParse(value).success;
+const Block = z.custom<Anthropic.ContentBlockParam>(isBlock);
+const Message = z.object({ role: z.enum(["user", "assistant"]), content: z.union([z.string(), z.array(Block)]) });
+const Compaction = z.object({ type: z.literal("compaction"), messages: z.array(Message) });
+const Rest = z.object({ charsPerToken: z.number().positive(), files: z.array(z.string()), todos: TodoItems });
+const Line = z.intersection(z.union([Compaction, Message]), Rest.partial());
+
+/** Continues a transcript in a new one. @returns the history as it was, with a result for each call that has none */
+export function resume(file: string, options: TurnOptions): Messages {
+  const { state } = options;
+  const lines = readTranscript(file);
+  const history = historyIn(lines);
+  if (history.length === 0) throw new Error(`--resume: ${file} contains no messages; name another file`);
+  for (const { charsPerToken, files, todos } of lines) {
+    state.charsPerToken = charsPerToken ?? state.charsPerToken;
+    state.files = files ?? state.files;
+    TODO.items = todos ?? TODO.items;
+  }
+  const lost = { type: "tool_result" as const, content: "(interrupted; it may have run)", is_error: true };
+  const results = callsIn(history.at(-1)).map(({ id }) => ({ ...lost, tool_use_id: id }));
+  if (results.length > 0) history.push({ role: "user", content: results });
+  const messages: Messages = [];
+  replaceHistory(messages, history, { trigger: "resume" }, options);
+  print(`[resumed ${relative(WORKDIR, file)}: ~${format(estimateTokens(messages, options))} tokens. `);
+  print(`The last request was: ${fitToScreen(lastRequest(messages))}]\n`);
+  return messages;
+}
+
+/** The history that a transcript ends with: that of its last rewrite, and the messages after it. */
+function historyIn(lines: z.output<typeof Line>[]): Messages {
+  let history: Messages = [];
+  for (const line of lines) {
+    if ("messages" in line) history = [...line.messages];
+    else history.push({ role: line.role, content: line.content });
+  }
+  return history;
+}
+
+/** The lines of a transcript, without a last one that kill -9 has cut off. @throws what is wrong with another */
+function readTranscript(file: string): z.output<typeof Line>[] {
+  const isFile = fs.existsSync(file) && fs.statSync(safePath(file)).isFile();
+  if (!isFile) throw new Error(`--resume: there is no transcript ${file}, or it is a folder or a device`);
+  const lines = fs.readFileSync(safePath(file), "utf8").split("\n").slice(0, -1);
+  return lines.map((text, i) => {
+    try {
+      return Line.parse(JSON.parse(text));
+    } catch {
+      throw new Error(`--resume: line ${i + 1} of ${file} is broken; delete that line, or name another file`);
+    }
+  });
+}
+
+/** The text of the last request. Transcripts of earlier versions have requests in blocks, too. */
+function lastRequest(messages: Messages): string {
+  const isOurs = (message: Anthropic.MessageParam) => message.role === "user" && resultsIn(message).length === 0;
+  const request = messages.findLast((message, i) => (i === 0 ? isRequest(message) : isOurs(message)));
+  return request ? textOf(request) : "(in the summary)";
+}
+
+/** Which transcript to go on with: `named`, or else the one written last, of those that hold a message. */
+function transcriptToResume(named: string | undefined): string {
+  if (named !== undefined) return named;
+  const names = fs.existsSync(TRANSCRIPT_DIR) ? fs.readdirSync(TRANSCRIPT_DIR) : [];
+  const files = names.filter((name) => /^transcript_.*\.jsonl$/.test(name)).map((name) => join(TRANSCRIPT_DIR, name));
+  const timeOf = (file: string) => fs.lstatSync(file).mtimeMs;
+  const newestFirst = files.sort((a, b) => timeOf(b) - timeOf(a));
+  const newest = newestFirst.find((file) => historyIn(readTranscript(file)).length > 0);
+  if (newest === undefined) throw new Error("--resume: there is no transcript in .transcripts/");
+  return newest;
 }
 // #endregion
 
@@ -757,7 +932,7 @@ function endOf(child: ChildProcess, signal: AbortSignal, limit: number): Promise
   return new Promise((resolve, reject) => {
     const stop = (why: string) => {
       stopGroup(child.pid);
-      resolve(why); // at once: whatever ignores the signal is not waited for
+      resolve(why); // at once: don't wait for processes that ignore the signal
     };
     const interrupt = () => stop("interrupted by user");
     const timer = setTimeout(() => stop(`timed out after ${limit / 1_000} s`), limit);
@@ -857,49 +1032,53 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-const TAKEN_OUT = "the last step is forgotten (what it did is done); if it was too long, ask for less or begin again";
+const TAKEN_OUT = "the last step is forgotten, but its effects remain; if it was too long, ask for less or begin again";
 
 /** Tells the user why a request is not done, and what to do about it. */
 function report(error: unknown): void {
   let text = messageOf(error);
   if (/resolve auth/.test(text)) text = `no key: set ANTHROPIC_API_KEY, maybe in ${ENV_FILE}; npm run demo needs none`;
   if (/^Unknown option/.test(text)) text += `; ${USAGE}`;
-  if (error instanceof Refusal) text += "; the request is forgotten (what was done is done)";
-  if (isRejected(error)) text += `; ${TAKEN_OUT}`;
+  if (error instanceof Refusal) text += "; the request is forgotten, but what was done remains";
+  if (isRejected(error) || isTooLong(error)) text += `; ${TAKEN_OUT}`;
+  if (/exceed context/.test(text)) text += "; set CONTEXT_WINDOW to the tokens of your server's window";
   print(`\n[${text}]\n`);
   process.exitCode = 1;
 }
+// #endregion
 
+// #region context
 /** What fills the context, kind by kind, and the limits. */
 export function drawContext(messages: Messages, options: TurnOptions): string {
-  const base = [options.system, options.tools];
-  const sizes = new Map([["system and tools", chars(base)]]);
-  const names = new Map<string, string>();
-  for (const message of messages) {
+  const { system, tools, state } = options;
+  const sizes = new Map([["system and tools", JSON.stringify([system, tools]).length]]);
+  for (const [i, message] of messages.entries()) {
     for (const block of blocksOf(message)) {
-      let kind = "summary, files, reminders";
-      if (message.role === "assistant") kind = "replies";
-      if (isRequest(message)) kind = "requests";
-      if (block.type === "tool_use") names.set(block.id, block.name);
-      if (block.type === "tool_result") kind = `results of ${names.get(block.tool_use_id)}`;
-      sizes.set(kind, (sizes.get(kind) ?? 0) + chars(block));
+      const kind = kindOf(block, message, messages[i - 1]);
+      sizes.set(kind, (sizes.get(kind) ?? 0) + JSON.stringify(block).length);
     }
   }
   const total = estimateTokens(messages, options);
   const lines = [...sizes].map(([kind, size]) => {
-    const share = size / chars([...base, messages]);
-    return `${kind.padEnd(26)} ${"█".repeat(Math.ceil(30 * share))} ${format(total * share)}`;
+    const tokens = size / state.charsPerToken;
+    return `${kind.padEnd(26)} ${"█".repeat(Math.ceil((30 * tokens) / total))} ${format(tokens)}`;
   });
-  lines.push(`context: ~${format(total)} tokens; limit ${format(THRESHOLD)}, in a pause ${format(PAUSE_THRESHOLD)}`);
-  return lines.join("\n");
+  const limits = `limit ${format(THRESHOLD)}, ${format(COLD_THRESHOLD)} when the prompt cache is cold`;
+  return [...lines, `context: ~${format(total)} tokens; ${limits}`].join("\n");
+}
+
+function kindOf(block: Anthropic.ContentBlockParam, message: Anthropic.MessageParam, before?: Anthropic.MessageParam) {
+  if (message.role === "assistant") return "replies";
+  if (isRequest(message)) return "requests";
+  if (block.type !== "tool_result") return "summary, files, reminders";
+  const call = callsIn(before).find(({ id }) => id === block.tool_use_id);
+  return `results of ${call?.name}`;
 }
 // #endregion
 
 // #region main
 const PROGRAM = basename(import.meta.filename);
-const USAGE = `usage: npx tsx agents/${PROGRAM} [-y: never ask] [--resume [FILE]] ["a request"]`;
-const HELP = `${USAGE}
-At the prompt: /context shows what fills the context, /compact [focus] compacts it; Ctrl-C stops a turn, Ctrl-D quits.`;
+const USAGE = `usage: npx tsx agents/${PROGRAM} [-y: never ask] [--resume [FILE.jsonl]] ["a request"]`;
 
 /** In a terminal, lines that arrive together are one request: a paste, or what was typed during a turn. */
 async function* typedRequests(rl: Interface, lines: string[]): AsyncGenerator<string> {
@@ -941,17 +1120,30 @@ function endAtExit(abortTurn: () => void): void {
   });
 }
 
+/** Carries out a request of the user, or a command that begins with / */
+async function obey(request: string, messages: Messages, options: TurnOptions): Promise<void> {
+  const [command, ...focus] = request.trim().split(" ");
+  if (command === "/context") return print(`${drawContext(messages, options)}\n`);
+  if (command === "/compact") return autoCompact(messages, "manual", options, focus.join(" "));
+  return runTurn(messages, request, options);
+}
+
+/** @returns the file that --resume names, which is then no request any more */
+function takeTranscript(words: string[]): string | undefined {
+  const [first = ""] = words;
+  const isNamed = first.endsWith(".jsonl") && (fs.existsSync(first) || !/\s/.test(first));
+  return isNamed ? words.shift() : undefined;
+}
+
 async function main(): Promise<void> {
-  const [y, help] = [{ type: "boolean", short: "y" } as const, { type: "boolean", short: "h" } as const];
-  const args = parseArgs({ allowPositionals: true, options: { y, help, resume: { type: "boolean" } } });
-  if (args.values.help) return console.log(HELP);
-  if (!(THRESHOLD > 0)) throw new Error("CONTEXT_WINDOW and COMPACT_THRESHOLD have to be numbers of tokens");
+  const flags = { y: { type: "boolean", short: "y" }, resume: { type: "boolean" } } as const;
+  const args = parseArgs({ allowPositionals: true, options: flags });
+  checkLimits();
   const { stdin: input, stdout: output } = process;
   const terminal = Boolean(input.isTTY && output.isTTY);
   const rl = createInterface({ input, output, terminal, prompt: `${PROGRAM.slice(0, 3)} >> ` });
   const lines: string[] = []; // typed, and not yet carried out
   let turn: AbortController | undefined; // while one runs
-  let pause = new AbortController();
 
   if (terminal) {
     rl.on("line", (line) => lines.push(line));
@@ -960,7 +1152,6 @@ async function main(): Promise<void> {
   rl.on("SIGINT", () => {
     lines.length = 0;
     clearLine(rl);
-    pause.abort();
     if (turn) return turn.abort(new Error("interrupted"));
     print("\n[Ctrl-D or q leaves]\n");
     rl.prompt();
@@ -975,22 +1166,14 @@ async function main(): Promise<void> {
     always = answer === "a";
   };
 
-  const base = { system: SYSTEM, tools: TOOLS, approve, signal: new AbortController().signal, state: newState() };
-  const messages = args.values.resume ? resume(transcriptToResume(args.positionals), base) : [];
+  const { signal } = new AbortController();
+  const base = { system: SYSTEM, tools: TOOLS, approve, signal, state: newState() };
+  const messages = args.values.resume ? resume(transcriptToResume(takeTranscript(args.positionals)), base) : [];
   const carryOut = async (request: string) => {
-    const [, command, focus] = /^\/(help|context|compact)(?:\s+(.*))?$/s.exec(request.trim()) ?? [];
-    if (command === "help") return print(`${HELP}\n`);
-    if (command === "context") return print(`${drawContext(messages, base)}\n`);
     turn = new AbortController();
-    pause.abort();
     process.exitCode = 0; // report makes it 1
-    const own = { ...base, signal: turn.signal };
-    await (command ? autoCompact(messages, "manual", own, focus) : runTurn(messages, request, own)).catch(report);
+    await obey(request, messages, { ...base, signal: turn.signal }).catch(report);
     turn = undefined;
-    if (!terminal || PAUSE === 0) return;
-    pause = new AbortController();
-    const redraw = () => turn || rl.prompt(true);
-    compactInPause(messages, { ...base, signal: pause.signal }).then(redraw, redraw);
   };
 
   announceSkills();

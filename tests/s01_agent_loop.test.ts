@@ -564,7 +564,7 @@ describe("the program", sideBySide, () => {
     assert.equal(await run.ended, 1);
     const [line = ""] = run.screen().split("\n").slice(-2);
     assert.ok(line.includes(message), run.screen());
-    assert.match(line, /what it did is done.*ask for less or begin again/);
+    assert.match(line, /effects remain.*ask for less or begin again/);
   });
 
   for (const each of [lesson, "s06_context_compact"]) {
@@ -825,12 +825,14 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
   test("s01: goes on after Ctrl-C in a command of another user, which may not be ended", {
     skip: !isRoot && "needs root",
   }, async (t) => {
-    const replies = [bash("./as-root --reuid=0 --clear-groups sleep 31.4"), say("still here")];
+    const replies = [bash(`./as-root --reuid=0 --clear-groups sleep 31.${process.pid}`), say("still here")];
     const shell = (agent: string) => `cp "$(which setpriv)" as-root; chmod 4755 as-root; chmod 755 .
       chmod -R a+rX "$(dirname ${agent.split(" ")[1]})/.."; exec setpriv --reuid=65534 --clear-groups ${agent}`;
     const run = await start(t, "s01_agent_loop", ["-y"], { replies, terminal: true, shell });
     const pids = () =>
-      spawnSync("pgrep", ["-f", "^sleep 31.4"], { encoding: "utf8" }).stdout.split("\n").filter(Boolean);
+      spawnSync("pgrep", ["-f", `^sleep 31.${process.pid}`], { encoding: "utf8" })
+        .stdout.split("\n")
+        .filter(Boolean);
     t.after(() => pids().forEach((pid) => void process.kill(Number(pid))));
     await run.waitFor("s01 >> ");
     run.type("first\r");

@@ -34,6 +34,8 @@ test("a strategy changes s06 where it says so; what s06 does not have is an erro
   }
   const mine = { name: "mine", constants: { GONE: "1" } };
   assert.throws(() => sourceOf(s06, mine), /strategy "mine": s06 has constant GONE 0 times, not once/);
+  const twice = { name: "mine", lines: { "}": "" } };
+  assert.throws(() => sourceOf(s06, twice), /strategy "mine": s06 has the line `}` \d+ times, not once/);
 });
 
 test("the bill: reads at 0.05, writes at 1.25, the rest at 1, summaries' output at 5, and what is read again", () => {
@@ -57,49 +59,59 @@ test("the bill: reads at 0.05, writes at 1.25, the rest at 1, summaries' output 
 
 const script = fileURLToPath(new URL("./bench.ts", import.meta.url));
 
-test("npm run bench: s06 compacts in a pause, and the edits that lost their text are named", () => {
-  const lines = Array.from({ length: 600 }, (_, i) => `const line${i} = ${i};`).join("\n");
-  const round = (minute: number, id: string, name: string, input: object, content: string) => [
-    at(minute, reply(use(id, name, input))),
-    at(minute, user([result(id, content)])),
+const TEXT = Array.from({ length: 600 }, (_, i) => `const line${i} = ${i};`).join("\n"); // 4,300 tokens
+const textOf = (name: string) => TEXT.replaceAll("line", name);
+const round = (minute: number, id: string, name: string, input: object, content: string, until = minute) => [
+  at(minute, reply(use(id, name, input))),
+  at(until, user([result(id, content)])),
+];
+const read = (name: string) => round(2, `r${name}`, "read_file", { path: `${name}.ts` }, textOf(name));
+const write = (name: string) =>
+  round(2, `w${name}`, "write_file", { path: `${name}.ts`, content: textOf(name) }, `Wrote ${name}.ts`);
+const edit = (minute: number, name: string, old_text = `const ${name}7 = 7;`) =>
+  round(minute, `e${name}`, "edit_file", { path: `${name}.ts`, old_text, new_text: "x" }, `Edited ${name}.ts`);
+
+test("npm run bench: s06 forgets when a request meets a cold cache, and the edits that lost their text are named", () => {
+  const names = [..."bcdefghijklmna"];
+  const edits = (minute: number) => [edit(minute, "a"), edit(minute, "b"), edit(minute, "c", "never shown")].flat();
+  const done = (minute: number) => at(minute, reply(text("Done.")));
+  const away = [done(2), at(30, user("Change.")), ...edits(30), done(30)];
+  const files = [
+    put("reads.jsonl", at(1, user("Look.")), ...names.flatMap(read), ...away),
+    put("writes.jsonl", at(1, user("Write.")), ...names.flatMap(write), ...away),
+    put(
+      "slow.jsonl", // a command takes ten minutes; the next request comes four minutes after the last model call
+      ...[at(1, user("Write.")), ...names.flatMap(write), ...round(2, "x", "bash", { command: "make" }, "ok", 12)],
+      ...[...edits(12), done(12), at(16, user("Look.")), done(16)],
+    ),
   ];
-  const read = (name: string) =>
-    round(2, `r${name}`, "read_file", { path: `${name}.ts` }, lines.replaceAll("line", name));
-  const edit = (id: string, old_text: string) =>
-    round(30, id, "edit_file", { path: "a.ts", old_text, new_text: "x" }, "Edited a.ts");
-  const file = put(
-    "work.jsonl",
-    ...[at(1, user("Look.")), ...[..."bcdefghia"].flatMap(read)],
-    ...[...round(2, "x", "bash", { command: "cat old" }, lines), at(2, reply(text("Seen.")))],
-    ...[at(30, user("Change.")), ...edit("e1", "const a7 = 7;"), ...edit("e2", "const line7 = 7;")],
-    ...[...edit("e3", "never shown"), at(31, reply(text("Done.")))],
-  );
   const out = join(folder, "out.json");
-  const args = [
-    "--import",
-    import.meta.resolve("tsx"),
-    script,
-    "--json",
-    out,
-    "--strategies",
-    "s06,textbook,hosted clearing",
-    file,
-  ];
-  const { stdout, stderr, status } = spawnSync(process.execPath, args, { encoding: "utf8", cwd: folder });
+  const others = "textbook,hosted clearing,s06 with a timer,s06 looking before every call";
+  const args = ["--import", import.meta.resolve("tsx"), script, "--json", out, "--strategies", `s06,${others}`];
+  const { stdout, stderr, status } = spawnSync(process.execPath, [...args, ...files], {
+    encoding: "utf8",
+    cwd: folder,
+  });
   assert.deepEqual([stderr, status], ["", 0]);
-  const {
-    s06,
-    textbook,
-    "never compacting": never,
-    "hosted clearing": hosted,
-  } = JSON.parse(readFileSync(out, "utf8")).strategies;
-  const few = (of: typeof s06) => [of.requests, of.summaries, of.cold, of.edits, of.grounded, of.touched];
-  assert.deepEqual(few(never), [15, 0, 1, 2, 2, 2]); // the request after the pause is cold
-  assert.deepEqual(few(s06), [16, 1, 1, 2, 1, 2]); // what was read of a.ts is restored, what bash printed is lost
-  assert.deepEqual(few(hosted), few(never)); // it begins at 100,000 tokens
-  assert.ok(textbook.largest < never.largest / 2); // three results of about ten stay
+  const { strategies } = JSON.parse(readFileSync(out, "utf8"));
+  const few = (strategy: string, session: string) => {
+    const of = strategies[strategy].sessions[`${session}.jsonl`];
+    return [of.requests, of.summaries, of.cold, of.edits, of.grounded, of.touched];
+  };
+  assert.deepEqual(few("never compacting", "reads"), [19, 0, 1, 2, 2, 2]); // the request after the pause is cold
+  assert.deepEqual(few("s06", "reads"), [19, 0, 1, 2, 1, 2]); // layer 1 is enough: three results stay
+  assert.deepEqual(few("s06", "writes"), [20, 1, 2, 2, 1, 1]); // a summary: the five files written last are put back
+  assert.deepEqual(few("s06", "slow"), [20, 0, 1, 2, 2, 2]); // nothing is forgotten within a turn
+  assert.deepEqual(few("s06 looking before every call", "slow"), [21, 1, 2, 2, 1, 1]);
+  assert.deepEqual(few("s06 with a timer", "writes"), [20, 1, 1, 2, 1, 1]); // the summary reads a warm cache
+  assert.deepEqual(few("hosted clearing", "reads"), few("never compacting", "reads")); // it begins at 100,000 tokens
+  const largest = (strategy: string) => strategies[strategy].sessions["reads.jsonl"].largest;
+  assert.ok(largest("textbook") < largest("never compacting") / 2); // three results of fourteen stay
   assert.match(stdout, /s06 would have cost 0\.\d\d of never compacting: \$0\.\d\d instead of \$0\.\d\d/);
-  assert.match(stdout, /1 of its 2 edits would have lost the text .*: in work\.jsonl \(a\.ts\)/);
+  assert.match(
+    stdout,
+    /2 of its 6 edits would have lost the text .*: in reads\.jsonl \(b\.ts\); writes\.jsonl \(b\.ts\)/,
+  );
 });
 
 // --- public sessions -------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ async function replayAll(sessions: Session[], strategies: Strategy[], seconds: n
       else {
         worker.removeAllListeners();
         const job: Partial<Job> = {
-          strategy: strategies[k]?.name,
+          strategy: strategies[k],
           file: join(scratch, `${k}.ts`),
           session: sessions[i],
         };

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import * as Plot from "@observablehq/plot";
 import { parseHTML } from "linkedom";
-import { READ_PRICES, type Results } from "./report.ts";
+import { READ_PRICES, type Results, tried } from "./report.ts";
 
 const COLOURS = {
   light: "--text:#1f2328;--line:#d0d7de;--other:#8c959f;--s06:#0969da",
@@ -11,11 +11,12 @@ const COLOURS = {
 };
 const STYLE = `svg{font:12px system-ui,sans-serif;color:var(--text);${COLOURS.light}}@media (prefers-color-scheme:dark){svg{${COLOURS.dark}}}`;
 
-/** A bar for each strategy, the cheapest first. @returns an SVG file that follows the reader's light or dark mode */
+/** A bar for each strategy but those that were tried in vain, the cheapest first. @returns an SVG file that follows the reader's light or dark mode */
 function drawStrategies({ strategies }: Results): string {
   const price = READ_PRICES.length - 1; // the price of the newest models
   const base = strategies["never compacting"]?.costs[price] ?? Number.NaN;
-  const rows = Object.entries(strategies).map(([name, { costs, grounded, edits }]) => {
+  const shown = Object.entries(strategies).filter(([name]) => !tried.includes(name));
+  const rows = shown.map(([name, { costs, grounded, edits }]) => {
     const cost = (costs[price] ?? 0) / base;
     return { name, cost, label: `${cost.toFixed(2)} · ${((100 * grounded) / edits).toFixed(1)} % grounded` };
   });

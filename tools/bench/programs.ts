@@ -33,7 +33,7 @@ const textbook = (preserved: string[]) => (s06: Lesson) => {
   const forget: Forget = async (messages, _, call) => {
     clear(s06, messages, preserved);
     if (chars(messages) / 4 <= 50_000) return;
-    const content = `Write a summary of this conversation: ${JSON.stringify(messages).slice(0, 80_000)}`;
+    const content = `${s06.SUMMARY_PROMPT}\n${JSON.stringify(messages).slice(0, 80_000)}`;
     const reply = await call([{ role: "user", content: content.toWellFormed() }], []);
     const summary = reply.content.filter((block) => block.type === "text");
     messages.splice(0, messages.length, { role: "user", content: summary });
@@ -56,12 +56,11 @@ function hosted(s06: Lesson): Forget {
 const PROGRAMS: Record<string, { forget(s06: Lesson): Forget; isCached: boolean }> = {
   textbook: { forget: textbook([]), isCached: false },
   "hosted clearing": { forget: hosted, isCached: true },
-  "cached textbook": { forget: textbook([]), isCached: true },
   "cached textbook keeping read_file": { forget: textbook(["read_file"]), isCached: true },
 };
 export const programs = Object.keys(PROGRAMS);
 
-/** @returns s06 with the loop of that program in place of its own, and without pauses; s06 itself if it is none */
+/** @returns s06 with the loop of that program in place of its own; s06 itself if it is none */
 export function programOf(strategy: string, s06: Lesson): Lesson {
   const program = PROGRAMS[strategy];
   if (!program) return s06;
@@ -92,5 +91,5 @@ export function programOf(strategy: string, s06: Lesson): Lesson {
       messages.push({ role: "user", content: results });
     }
   };
-  return { ...s06, PAUSE: 0, runTurn };
+  return { ...s06, runTurn };
 }

@@ -6,17 +6,19 @@
  * The server's clock is the session's; its `usage` is the bill.
  */
 import { readdirSync, rmSync } from "node:fs";
+import { basename } from "node:path";
 import { pathToFileURL } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { startServer } from "../offline/server.ts";
 import type { Round, Session } from "../sessions/turns.ts";
 import { programOf } from "./programs.ts";
+import type { Strategy } from "./strategies.ts";
 
 const CHARACTERS_PER_TOKEN = 3;
 const SUMMARY = "Done so far. ".repeat((2_000 * CHARACTERS_PER_TOKEN) / 13);
 
-/** `file`: s06 with the constants of the strategy. */
-export type Job = { strategy: string; file: string; session: Session };
+/** `file`: s06 as the strategy changes it. */
+export type Job = { strategy: Strategy; file: string; session: Session };
 
 /** One request and what it was billed for, in tokens. */
 export type Call = {
@@ -44,9 +46,19 @@ function textsOf(value: unknown): string[] {
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsOf) : [];
 }
 
+const OUTSIDE = "outside/";
+/** A call of a file outside the workspace, which s06 would refuse, gets a path in it. No file is there. */
+function intoWorkspace<Block extends Round["reply"][number]>(block: Block): Block {
+  if (block.type !== "tool_use" || !/^(read|write|edit)_file$/.test(block.name)) return block;
+  const { path } = Object(block.input);
+  const isOutside = typeof path === "string" && /^(\/|~|\.\.)/.test(path);
+  return isOutside ? { ...block, input: { ...Object(block.input), path: `${OUTSIDE}${basename(path)}` } } : block;
+}
+
 /** Brings a file to the state that a recorded call left or showed, so that s06 restores what was there. */
 function follow({ runEdit, runRead, runWrite }: Lesson, call: Anthropic.ToolUseBlockParam, result: string): void {
   const { path, content, old_text, new_text, offset = 1 } = Object(call.input);
+  if (String(path).startsWith(OUTSIDE)) return;
   try {
     if (call.name === "write_file") runWrite(path, content);
     if (call.name === "edit_file") runEdit(path, old_text, new_text);
@@ -55,7 +67,7 @@ function follow({ runEdit, runRead, runWrite }: Lesson, call: Anthropic.ToolUseB
     const known = offset > 1 ? runRead(path).split("\n") : [];
     const before = Array.from({ length: offset - 1 }, (_, i) => known[i] ?? "");
     runWrite(path, [...before, ...shown, ...known.slice(before.length + shown.length)].join("\n"));
-  } catch {} // a file outside the workspace, or one that the record shows too little of
+  } catch {} // the record shows too little of the file
 }
 
 let replays = 0;
@@ -64,7 +76,7 @@ const NONE: Round = { reply: [{ type: "text", text: "(the record ends here)" }],
 /** Replays a session in the current folder, which it empties. */
 async function replay({ strategy, file, session }: Job): Promise<Replayed> {
   for (const name of readdirSync(".")) rmSync(name, { recursive: true });
-  const s06 = programOf(strategy, await import(pathToFileURL(file).href));
+  const s06 = programOf(strategy.name, await import(pathToFileURL(file).href));
   server.journal.length = 0;
   const calls: Call[] = [];
   const rejected: string[] = [];
@@ -75,12 +87,14 @@ async function replay({ strategy, file, session }: Job): Promise<Replayed> {
   const touched = new Set<string>(); // paths, since the last summary
   let waiting: Anthropic.ToolUseBlockParam[] = []; // the calls of this round that are still to be run
   let now = 0;
+  let called = 0; // when the model was called last
 
   server.now = () => now;
   server.model = ({ messages }) => {
     const note = { isSummary: false, edits: 0, lost: [] as string[], touched: 0, again: 0 };
     notes.push(note);
-    if (textsOf(messages.at(-1)).some((text) => text.startsWith("Write a summary of this conversation"))) {
+    called = now;
+    if (textsOf(messages.at(-1)).some((text) => text.startsWith(s06.SUMMARY_PROMPT))) {
       note.isSummary = true;
       touched.clear();
       return { content: [{ type: "text", text: SUMMARY }] };
@@ -114,7 +128,7 @@ async function replay({ strategy, file, session }: Job): Promise<Replayed> {
     s06.TOOL_HANDLERS[name] = async () => {
       const call = waiting.shift();
       const result = round.results.find((each) => each.tool_use_id === call?.id);
-      now = round.time;
+      setClock(round.time);
       if (!call || !result || result.is_error) throw new Error(result?.content);
       follow(s06, call, result.content);
       return result.content;
@@ -127,18 +141,22 @@ async function replay({ strategy, file, session }: Job): Promise<Replayed> {
     ...{ tools, approve: async () => {}, signal: new AbortController().signal },
     state: s06.newState(),
   };
+  /** Lets time pass: s06's clock is the real one, so the last model call is set back instead. */
+  const setClock = (time: number) => {
+    now = time;
+    options.state.lastCall = Date.now() - (now - called);
+  };
   const messages: Anthropic.MessageParam[] = [];
   for (const { request, time, rounds } of session.turns) {
-    const alarm = round.replied + s06.PAUSE * 1_000; // compactInPause without its timer
-    if (s06.PAUSE > 0 && messages.length > 0 && alarm < time) {
+    const { seconds = Infinity, limit = Infinity } = strategy.timer ?? {};
+    const alarm = round.replied + 1_000 * seconds;
+    if (messages.length > 0 && alarm < time && s06.estimateTokens(messages, options) > limit) {
       now = alarm;
-      if (s06.estimateTokens(messages, options) > s06.PAUSE_THRESHOLD) {
-        await s06.autoCompact(messages, "pause", options);
-      }
+      await s06.autoCompact(messages, "auto", options);
     }
-    now = time;
+    setClock(time);
     past.push(request);
-    ahead = [...rounds];
+    ahead = rounds.map((each) => ({ ...each, reply: each.reply.map(intoWorkspace) }));
     await s06.runTurn(messages, request, options).catch((error) => rejected.push(String(error)));
     round = rounds.at(-1) ?? round;
     for (const { usage, error } of server.journal.splice(0)) {

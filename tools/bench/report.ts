@@ -1,5 +1,6 @@
 /** What the calls of replays add up to, as tables for the terminal and for docs/benchmarks.md. */
 import type { Call, Replayed } from "./replay.ts";
+import { STRATEGIES } from "./strategies.ts";
 
 /** Prices of reading from the prompt cache, relative to input: of most models, and of Sonnet 5.5 and Opus 5.5. */
 export const READ_PRICES = [0.1, 0.05];
@@ -70,6 +71,20 @@ function table([head = [], ...body]: string[][]): string {
   return [padded(head), ruler, ...body.map(padded)].join("\n");
 }
 
+/** Names of the strategies that were tried and are not in s06. */
+export const tried = STRATEGIES.filter(({ isTried }) => isTried).map(({ name }) => name);
+
+function strategiesTable(strategies: Results["strategies"], isShown: (name: string) => boolean): string {
+  const base = strategies["never compacting"];
+  const head = ["strategy", "cost", "read at 0.1×", "grounded", "largest", "mean", "summaries", "cold"];
+  const shown = Object.entries(strategies).filter(([name]) => isShown(name));
+  const rows = shown.map(([name, each]) => [
+    ...[name, ratio(each, base), ratio(each, base, 0), share(each)],
+    ...[thousands(each.largest), thousands(each.mean), `${each.summaries}`, `${each.cold}`],
+  ]);
+  return table([head, ...rows]);
+}
+
 /** The tables, by the name that the docs give them. */
 export const tables: Record<string, (results: Results) => string> = {
   sessions: ({ sessions }) =>
@@ -77,15 +92,9 @@ export const tables: Record<string, (results: Results) => string> = {
       ["session", "requests", "rounds", "edits of a text seen before"],
       ...sessions.map(({ name, requests, rounds, edits }) => [name, `${requests}`, `${rounds}`, `${edits}`]),
     ]),
-  strategies: ({ strategies }) => {
-    const base = strategies["never compacting"];
-    const head = ["strategy", "cost", "read at 0.1×", "grounded", "largest", "mean", "summaries", "cold"];
-    const rows = Object.entries(strategies).map(([name, each]) => [
-      ...[name, ratio(each, base), ratio(each, base, 0), share(each)],
-      ...[thousands(each.largest), thousands(each.mean), `${each.summaries}`, `${each.cold}`],
-    ]);
-    return table([head, ...rows]);
-  },
+  strategies: ({ strategies }) => strategiesTable(strategies, () => true),
+  compared: ({ strategies }) => strategiesTable(strategies, (name) => !tried.includes(name)),
+  tried: ({ strategies }) => strategiesTable(strategies, (name) => name === "s06" || tried.includes(name)),
   "per session": ({ sessions, strategies }) =>
     table([
       ["strategy", ...sessions.map(({ name }) => name.replace(".jsonl", ""))],

@@ -201,7 +201,12 @@ test("the runs for the site's player are recorded again, and named when they are
   const journal = [
     { request: { system: "agent", messages: [ask("count")] }, reply, promptTokens: 10 },
     { request: { system: "child", messages: [ask("look")] }, reply: done, promptTokens: 5 },
-    { request: { system: "agent", messages: [...history, ask("Write a summary")] }, reply: done, promptTokens: 30 },
+    {
+      request: { system: "agent", messages: [...history, ask("In short, please.")] },
+      reply: done,
+      promptTokens: 30,
+      isSummary: true,
+    },
     { request: { system: "agent", messages: [summary, result] }, reply: done, promptTokens: 20 },
   ];
   mkdirSync(join(root, "tools/offline"));

@@ -11,7 +11,9 @@ export type Message = { role: string; blocks: Block[] };
  */
 export type Call = { child: boolean; compacted: boolean; messages: Message[]; tokens: number; reply?: Message };
 export type Run = { command: string; request: string; calls: Call[] };
-type Journal = { request: Anthropic.MessageCreateParams; reply: Anthropic.ContentBlock[]; promptTokens: number }[];
+/** What `npm run offline -- --journal` prints. */
+type Entry = { request: Anthropic.MessageCreateParams; reply: Anthropic.ContentBlock[]; promptTokens: number };
+type Journal = (Entry & { isSummary: boolean })[];
 
 /** The requests, each from its lesson's page. That of s06 is smaller here: 7 files instead of 40, and a lower limit. */
 const RUNS: Record<string, { request: string; before?: string; limit?: string }> = {
@@ -46,9 +48,8 @@ function callsOf(journal: Journal): Call[] {
   const calls: Call[] = [];
   let parent: Anthropic.MessageParam[] = [];
   let child: Anthropic.MessageParam[] = [];
-  for (const { request, reply, promptTokens } of journal) {
+  for (const { request, reply, promptTokens, isSummary } of journal) {
     const { system } = request;
-    const isSummary = /^Write a summary/.test(String(request.messages.at(-1)?.content));
     const messages = isSummary ? request.messages.slice(0, -1) : request.messages;
     const isChild = system !== journal[0]?.request.system;
     const before = isChild ? child : parent;

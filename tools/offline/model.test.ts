@@ -7,7 +7,8 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
-import { PROMPTS, rehearse } from "./model.ts";
+import { SUMMARY_PROMPT } from "../../agents/s06_context_compact.ts";
+import { isSummaryCall, PROMPTS, rehearse } from "./model.ts";
 import type { Reply } from "./server.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
@@ -147,11 +148,20 @@ test("it says so when results were cleared, if it was asked to read until then",
 const compressed = (summary: string, ...rest: Anthropic.MessageParam[]) => [
   user([
     { type: "text", text: `[Conversation compressed. Transcript: t.jsonl]\n\n${summary}` },
-    { type: "text", text: '<file path="notes/one.txt">\nWrite a summary of this conversation.\n</file>' },
+    { type: "text", text: `<file path="notes/one.txt">\n${SUMMARY_PROMPT}\n</file>` },
   ]),
   ...rest,
 ];
-const question = user([{ type: "text", text: "Write a SUMMARY of this conversation." }]);
+const question = user(SUMMARY_PROMPT);
+
+test("a request for a summary is known by s06's own words, with or without a focus", () => {
+  const isAsked = (...messages: Anthropic.MessageParam[]) => isSummaryCall({ messages });
+  assert.ok(isAsked(user(READ), question));
+  assert.ok(isAsked(user(READ), user(`${SUMMARY_PROMPT}\nAbove all, keep: the names`)));
+  assert.ok(!isAsked(user("Write a summary of this conversation.")));
+  assert.ok(!isAsked(question, { role: "assistant", content: SUMMARY_PROMPT }));
+  assert.ok(!isAsked(...compressed("(lost)")));
+});
 
 test("its summary is enough to go on from; without it, it starts again", () => {
   const summary = reply(user(READ), ...listed, ...one("Fact: one is red"), question);
@@ -176,5 +186,5 @@ test("a plan goes on after a compaction where it was, and a reminder is not a re
   const next = callOf(reply(...messages));
   const history = compressed(textOf(reply(...messages, question)), plan);
   assert.deepEqual(callOf(reply(...history)), next);
-  assert.deepEqual(callOf(reply(...history, user("<reminder>Update your todos.</reminder>"))), next);
+  assert.deepEqual(callOf(reply(...history, user([{ type: "text", text: "<reminder>Update." }]))), next);
 });

@@ -3,6 +3,7 @@
  * key. It isn't a language model but a pure function. It knows only what is in the messages, so what a compaction loses
  * is lost. Asked for anything else, it says what it is.
  */
+import { readFileSync } from "node:fs";
 import type Anthropic from "@anthropic-ai/sdk";
 import { blocksOf, type Model, type Reply, type ReplyBlock } from "./server.ts";
 
@@ -303,7 +304,16 @@ Set ANTHROPIC_API_KEY to talk to a model.`;
 
 // --- reading the messages -------------------------------------------------------------------------------------------
 
-const COMPRESSED = /^\[Conversation compressed\./;
+const S06 = readFileSync(new URL("../../agents/s06_context_compact.ts", import.meta.url), "utf8");
+/** The first line of what s06 asks for a summary with. It is read as text: s06, imported, would take this process for its own. */
+const [, SUMMARY_PROMPT] = /SUMMARY_PROMPT = `([^`$\n]+)/.exec(S06) ?? [];
+
+/** Whether a request is s06's for a summary. What to keep above all may follow the prompt. */
+export function isSummaryCall({ messages }: Pick<Anthropic.MessageCreateParams, "messages">): boolean {
+  const last = messages.at(-1);
+  return last?.role === "user" && SUMMARY_PROMPT !== undefined && textOf(last).startsWith(SUMMARY_PROMPT);
+}
+
 const firstLine = (text: string) => text.split("\n").find((line) => line.trim()) ?? "";
 
 /** What tells one call of a tool from another. */
@@ -335,14 +345,15 @@ function look({ messages, system }: Anthropic.MessageCreateParams): View {
   let view: View = { ...lasting, ...fresh(), request: "" };
   const calls = new Map<string, Anthropic.ToolUseBlockParam>();
   for (const message of messages) {
-    const blocks = blocksOf(message.content);
+    const { role, content } = message;
+    const blocks = blocksOf(content);
     const results = blocks.filter((block) => block.type === "tool_result");
-    if (message.role === "user" && results.length === 0) {
-      const text = textOf(message);
-      if (COMPRESSED.test(text)) readSummary(view, blocks);
-      else if (view.compacted && view.summary.startsWith(goalOf(text)))
-        view.request = text; // its calls are in the summary
-      else if (!text.startsWith("<reminder>")) view = { ...view, ...fresh(), request: text };
+    if (message === messages[0] && typeof content !== "string")
+      readSummary(view, blocks); // a conversation begins with a request, which is a string, or with a summary
+    else if (role === "user" && typeof content === "string") {
+      if (view.compacted && view.summary.startsWith(goalOf(content)))
+        view.request = content; // its calls are in the summary
+      else view = { ...view, ...fresh(), request: content };
     }
     for (const block of blocks) {
       if (block.type === "tool_use") calls.set(block.id, block);
@@ -394,7 +405,7 @@ function summarize(view: View): string {
 
 function readSummary(view: View, [first]: Anthropic.ContentBlockParam[]): void {
   view.compacted = true;
-  view.summary = first?.type === "text" ? first.text.split("\n").slice(2).join("\n") : "";
+  view.summary = first?.type === "text" ? first.text.slice(first.text.indexOf("\n\n") + 2) : ""; // without its heading
   readNotes(view, view.summary);
   for (const [, folder = "", names = ""] of view.summary.matchAll(/^Folder (\S+): (.*)$/gm))
     view.folders.set(folder, names.split(" "));
@@ -408,10 +419,7 @@ function readSummary(view: View, [first]: Anthropic.ContentBlockParam[]): void {
 
 /** Plays the part that fits the newest request; writes a summary when it is asked for one. */
 export const rehearse: Model = (request) => {
-  const question = request.messages.at(-1);
-  const asked = question ? textOf(question) : "";
-  if (/summary of this conversation/i.test(asked))
-    return say(summarize(look({ ...request, messages: request.messages.slice(0, -1) })));
+  if (isSummaryCall(request)) return say(summarize(look({ ...request, messages: request.messages.slice(0, -1) })));
   const view = look(request);
   for (const part of PARTS) {
     const match = part.match.exec(view.request);

@@ -5,16 +5,16 @@
 import type Anthropic from "@anthropic-ai/sdk";
 import { z } from "zod";
 
-/**
- * Checks all that can be known without counting tokens. Throws a Rejection.
- * `hasBinding`: whether the beta header is there that `thinking.block_binding` needs.
- */
-export function checkRequest(request: Anthropic.MessageCreateParams, hasBinding: boolean): void {
+/** `hasBinding`: whether the beta header is there that `thinking.block_binding` needs. */
+type Leave = { hasBinding: boolean; repeatsIds: boolean };
+
+/** Checks all that can be known without counting tokens. Throws a Rejection. */
+export function checkRequest(request: Anthropic.MessageCreateParams, { hasBinding, repeatsIds }: Leave): void {
   checkShape(request);
   if (!hasBinding && request.thinking && "block_binding" in request.thinking)
     reject("field unknown", "thinking.adaptive.block_binding: Extra inputs are not permitted");
   checkParameters(request);
-  checkHistory(request);
+  checkHistory(request, repeatsIds);
 }
 
 // --- errors ----------------------------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ export function turnsOf(messages: Anthropic.MessageParam[]): Turn[] {
   return turns;
 }
 
-function checkHistory({ messages, tools }: Anthropic.MessageCreateParams): void {
+function checkHistory({ messages, tools }: Anthropic.MessageCreateParams, repeatsIds: boolean): void {
   if (messages.length === 0) reject("no messages", "messages: at least one message is required");
   if (messages[0]?.role !== "user") reject("first role", 'messages: first message must use the "user" role');
   for (const [i, { content }] of messages.entries())
@@ -293,7 +293,8 @@ function checkHistory({ messages, tools }: Anthropic.MessageCreateParams): void 
 
   const turns = turnsOf(messages);
   const callIds = new Set<string>();
-  for (const { role, blocks } of turns)
+  for (const { role, blocks } of turns) {
+    if (repeatsIds) callIds.clear();
     for (const { block, at } of blocks) {
       const { type } = block;
       if (type === "text" && !block.text.trim())
@@ -310,6 +311,7 @@ function checkHistory({ messages, tools }: Anthropic.MessageCreateParams): void 
       if (callIds.has(block.id)) reject("ids of calls", `${at}: \`tool_use\` ids must be unique`);
       callIds.add(block.id);
     }
+  }
 
   for (let i = 0; i <= turns.length; i++) checkPairs(turns[i - 1], turns[i]);
   if (turns.at(-1)?.role === "assistant")

@@ -5,17 +5,18 @@
  *     npm start                       s06 on your key, in this folder; without a key offline
  *     npm run offline -- s03 [args]   any lesson, offline; with --raw before s03, it then prints the last model call,
  *                                     with --journal all of them on one line
- *     npm run demo [-- FOLDER]        a tour without a keyboard; its transcript is left in FOLDER
+ *     npm run demo [-- FOLDER]        a tour without a keyboard; its transcript is left in FOLDER. With --verbose it shows
+ *                                     what s06 prints
  */
 import { spawn } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import chart from "simple-ascii-chart";
-import { rehearse } from "./model.ts";
+import { isSummaryCall, rehearse } from "./model.ts";
 import { showCall } from "./raw.ts";
-import { type JournalEntry, type Model, startServer } from "./server.ts";
+import { type JournalEntry, type Model, type Reply, startServer } from "./server.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const LESSONS = readdirSync(join(ROOT, "agents"));
@@ -30,18 +31,15 @@ function lessonFile(name: string): string {
   return join(ROOT, "agents", file);
 }
 
-type Run = { folder: string; model?: Model; env?: Record<string, string>; seen?: (output: string) => void };
+/** `isSilent`: nobody sees what the lesson prints. */
+type Run = { folder: string; model?: Model; env?: Record<string, string>; isSilent?: boolean };
 
 /** Runs a lesson to its end. @returns its exit code */
-function runLesson(name: string, args: string[], { folder, env, seen }: Run): Promise<number> {
+function runLesson(name: string, args: string[], { folder, env, isSilent }: Run): Promise<number> {
   const child = spawn(process.execPath, ["--import", import.meta.resolve("tsx"), lessonFile(name), ...args], {
     cwd: folder,
     env: { ...process.env, ...env },
-    stdio: ["inherit", seen ? "pipe" : "inherit", "inherit"],
-  });
-  child.stdout?.setEncoding("utf8").on("data", (output: string) => {
-    process.stdout.write(output);
-    seen?.(output);
+    stdio: ["inherit", isSilent ? "ignore" : "inherit", "inherit"],
   });
   process.on("SIGINT", () => {}); // Ctrl-C is for the lesson, which is in the same terminal
   for (const signal of ["SIGTERM", "SIGHUP"] as const) process.on(signal, () => child.kill(signal));
@@ -78,7 +76,8 @@ async function offline(name: string, args: string[], then?: "--raw" | "--journal
   const { code, journal } = await runOffline(name, args, { folder });
   const last = journal.at(-1);
   if (then === "--raw" && last) console.log(`\n${showCall(last)}`);
-  if (then === "--journal") console.log(`\n${JSON.stringify(journal)}`);
+  const calls = journal.map((entry) => ({ ...entry, isSummary: isSummaryCall(entry.request) }));
+  if (then === "--journal") console.log(`\n${JSON.stringify(calls)}`);
   return code;
 }
 
@@ -94,86 +93,135 @@ async function start(args: string[]): Promise<number> {
   return runLesson("s06", args, { folder: ROOT });
 }
 
-/** Files that the demo reads, characters of each, and tokens of context that s06 may use. */
-const DEMO = { files: 48, size: 3_000, threshold: 16_000 };
+/**
+ * Files that the demo reads, characters of each, and tokens of context that s06 may use. A file is short enough to be put
+ * back after a summary: what is put back is no result, so layer 1 can't clear it, and in the end layer 2 has to act.
+ */
+const DEMO = { files: 64, size: 2_200, threshold: 16_000 };
 /** How far a prompt may pass the limit: a summary is asked for with the history that has just passed it. */
 const TOLERANCE = 1.1;
 const COLOURS = ["amber", "azure", "coral", "ebony", "ivory", "khaki", "mauve", "olive"];
+const REQUEST =
+  "Read every file in the library/ folder one by one and report the fact in each; use the compact tool when half are read.";
+/** By the trigger that a transcript names: the layer, and what s06 prints. */
+const LAYERS = {
+  micro: "layer 1: [micro_compact]",
+  auto: "layer 2: [auto_compact triggered]",
+  tool: "layer 3: [manual compact]",
+};
+
+const format = (tokens: number) => tokens.toLocaleString("en-US");
+
+/** @returns the facts, as the answer has to report them */
+function fillLibrary(folder: string): string[] {
+  mkdirSync(join(folder, "library"));
+  return Array.from({ length: DEMO.files }, (_, i) => {
+    const name = `library/book-${String(i + 1).padStart(2, "0")}.txt`;
+    const fact = `the cover of book ${i + 1} is ${COLOURS[(i * 5) % COLOURS.length]}`;
+    const pages = `Page after page of book ${i + 1}. `.repeat(200).slice(0, DEMO.size);
+    writeFileSync(join(folder, name), `${pages}\nFact: ${fact}\n`);
+    return `${name}: ${fact}`;
+  });
+}
+
+/** The files that replies ask to read. */
+const readsIn = (blocks: { type: string; name?: string; input?: unknown }[] = []): string[] =>
+  blocks.flatMap(({ type, name, input }) =>
+    type === "tool_use" && name === "read_file" ? String(Object(input).path) : [],
+  );
+
+/** The rehearsal model, which shows how far it is, and gives up if it reads round and round. */
+function withProgress(isVerbose: boolean): Model {
+  let calls = 0;
+  let reads = 0;
+  return (request) => {
+    calls++;
+    const reply: Reply =
+      calls > 3 * DEMO.files ? { content: [{ type: "text", text: "I give up." }] } : rehearse(request);
+    reads += readsIn(reply.content).length;
+    const isShown = !isVerbose && process.stdout.isTTY;
+    if (isShown) process.stdout.write(`\r[model call ${calls}: ${reads} of ${DEMO.files} files read]`);
+    return reply;
+  };
+}
+
+/** How often each trigger stands in the transcripts of a folder. */
+function countTriggers(folder: string): Record<string, number> {
+  const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".jsonl")) : [];
+  const lines = names.flatMap((name) => readFileSync(join(folder, name), "utf8").trim().split("\n"));
+  const counts: Record<string, number> = {};
+  for (const line of lines) {
+    const { type, trigger } = JSON.parse(line);
+    if (type === "compaction") counts[trigger] = (counts[trigger] ?? 0) + 1;
+  }
+  return counts;
+}
+
+/** The size of each prompt, and a line that explains what is above the limit. */
+function drawPrompts(journal: JournalEntry[]): string {
+  const limit = DEMO.threshold;
+  const points = journal.map(({ promptTokens }, i): [number, number] => [i + 1, promptTokens]);
+  const summaries = points.filter((_, i) => isSummaryCall(journal[i]?.request ?? { messages: [] }));
+  const top = Math.max(limit, ...points.map(([, tokens]) => tokens));
+  const step = Math.ceil(top / limit) * (limit / 4);
+  const plot = chart(points, {
+    title: "context (tokens) by model call; the line is the limit, S a call for a summary",
+    width: 76,
+    height: 15,
+    thresholds: [{ y: limit }],
+    points: summaries.map(([x, y]) => ({ x, y })),
+    symbols: { point: "S" },
+    customXAxisTicks: points.flatMap(([x]) => (x % 10 === 0 ? [x] : [])),
+    customYAxisTicks: Array.from({ length: Math.floor(top / step) + 1 }, (_, i) => step * i),
+    yRange: [0, top],
+    formatter: format,
+  });
+  const above = points.filter(([, tokens]) => tokens > limit);
+  const others = above.filter((point) => !summaries.includes(point)).length;
+  const why = `only calls for summaries (${above.length}), which send the history that has just passed it, and a question`;
+  const all = others > 0 ? `${above.length} calls, ${others} of them not for summaries` : why;
+  return `${plot}\nabove the limit: ${above.length > 0 ? all : "no call"}`;
+}
 
 /**
  * One long task in s06 with a small context. All three layers have to act, the answer has to be right, and no file may be
  * read twice: a compaction that loses facts makes the model read again, and fails the demo.
  */
-async function demo(keep?: string): Promise<number> {
+async function demo(args: string[]): Promise<number> {
+  const isVerbose = args.includes("--verbose");
+  const [keep] = args.filter((arg) => arg !== "--verbose");
   const folder = mkdtempSync(join(tmpdir(), "six-lessons-"));
-  mkdirSync(join(folder, "library"));
-  const facts: string[] = [];
-  for (let i = 0; i < DEMO.files; i++) {
-    const name = `library/book-${String(i + 1).padStart(2, "0")}.txt`;
-    const fact = `the cover of book ${i + 1} is ${COLOURS[(i * 5) % COLOURS.length]}`;
-    facts.push(`${name}: ${fact}`);
-    writeFileSync(
-      join(folder, name),
-      `${`Page after page of book ${i + 1}. `.repeat(200).slice(0, DEMO.size)}\nFact: ${fact}\n`,
-    );
-  }
-  const request =
-    "Read every file in the library/ folder one by one and report the fact in each; use the compact tool when half are read.";
-  console.log(
-    `[demo: s06 may use ${DEMO.threshold} tokens; the ${DEMO.files} files alone have about ${(DEMO.files * DEMO.size) / 3}]\n`,
-  );
+  const facts = fillLibrary(folder);
+  const all = Math.round((DEMO.files * DEMO.size) / 3_000);
+  console.log(`[demo: s06 may use ${format(DEMO.threshold)} tokens; the ${DEMO.files} files have about ${all},000]`);
   const own = Object.keys(process.env).filter((name) => /^(COMPACT_|CONTEXT_WINDOW$|THINKING$)/.test(name));
-  let output = "";
-  let requests = 0;
-  const { code, journal } = await runOffline("s06", ["-y", request], {
-    folder,
-    model: (request) => {
-      requests++;
-      return requests > 3 * DEMO.files ? { content: [{ type: "text", text: "I give up." }] } : rehearse(request);
-    },
-    env: { ...Object.fromEntries(own.map((name) => [name, ""])), COMPACT_THRESHOLD: String(DEMO.threshold) },
-    seen: (part) => {
-      output += part;
-    },
-  });
-  if (keep) cpSync(join(folder, ".transcripts"), keep, { recursive: true });
+  const env = { ...Object.fromEntries(own.map((name) => [name, ""])), COMPACT_THRESHOLD: String(DEMO.threshold) };
+  const run = { folder, model: withProgress(isVerbose), env, isSilent: !isVerbose };
+  const { code, journal } = await runOffline("s06", ["-y", REQUEST], run);
+  const transcripts = join(folder, ".transcripts");
+  const triggers = countTriggers(transcripts);
+  if (keep) cpSync(transcripts, keep, { recursive: true });
   rmSync(folder, { recursive: true });
+  if (process.stdout.isTTY) console.log(); // after the progress
+  console.log(`\n${drawPrompts(journal)}\n`);
 
-  const points = journal.map(({ promptTokens }, i): [number, number] => [i + 1, promptTokens]);
-  const settings = {
-    title: "context (tokens) by model call; the line is the limit",
-    width: 76,
-    height: 14,
-    thresholds: [{ y: DEMO.threshold }],
-    customXAxisTicks: points.flatMap(([x]) => (x % 10 === 0 ? [x] : [])),
-    customYAxisTicks: [0, 4_000, 8_000, 12_000, 16_000],
-    yRange: [0, 17_000] satisfies [number, number],
-    formatter: (value: number) => value.toLocaleString("en-US"),
-  };
-  console.log(`\n${chart(points, settings)}\n`);
-
-  const answer = output.slice(output.lastIndexOf("I have read all"));
-  const missing = facts.filter((fact) => !answer.includes(fact));
-  const reads = output.match(/^> read_file .*/gm) ?? [];
-  const again = reads.length - new Set(reads).size;
-  const marks = { "layer 1": "[micro_compact]", "layer 2": "[auto_compact triggered]", "layer 3": "[manual compact]" };
   const faults: string[] = [];
+  const answer = (journal.at(-1)?.reply ?? []).map((block) => (block.type === "text" ? block.text : "")).join("");
+  const missing = facts.filter((fact) => !answer.includes(fact));
   if (missing.length > 0) faults.push(`the answer lacks ${missing.length} facts, such as "${missing[0]}"`);
+  const reads = journal.flatMap(({ reply }) => readsIn(reply));
+  const again = reads.length - new Set(reads).size;
   if (again > 0) faults.push(`${again} reads were of files read before: a compaction lost what was in them`);
-  for (const [layer, mark] of Object.entries(marks)) {
-    const times = output.split(mark).length - 1;
-    console.log(`${layer}: ${mark} × ${times}`);
-    if (times === 0) faults.push(`${layer} did not act`);
+  for (const [trigger, layer] of Object.entries(LAYERS)) {
+    console.log(`${layer} × ${triggers[trigger] ?? 0}`);
+    if (!triggers[trigger]) faults.push(`${layer} did not act`);
   }
   for (const { error } of journal) if (error) faults.push(`the API rejected a request: ${error}`);
   if (code !== 0) faults.push(`the lesson ended with exit code ${code}`);
-  const largest = Math.max(...journal.map(({ promptTokens }) => promptTokens));
-  const isSummary = ({ request }: JournalEntry) => /Write a summary/.test(JSON.stringify(request?.messages?.at(-1)));
-  const others = journal.filter((entry) => !isSummary(entry)).map(({ promptTokens }) => promptTokens);
-  const format = (tokens: number) => tokens.toLocaleString("en-US");
-  const within = `${others.length} of at most ${format(Math.max(...others))} tokens (the limit is ${format(DEMO.threshold)})`;
-  console.log(`${journal.length} model calls: ${within}, ${journal.length - others.length} for summaries`);
-  if (largest > TOLERANCE * DEMO.threshold)
+  const sizes = journal.filter(({ request }) => !isSummaryCall(request)).map(({ promptTokens }) => promptTokens);
+  const within = `${sizes.length} of at most ${format(Math.max(...sizes))} tokens (the limit is ${format(DEMO.threshold)})`;
+  console.log(`${journal.length} model calls: ${within}, ${journal.length - sizes.length} for summaries`);
+  if (journal.some(({ promptTokens }) => promptTokens > TOLERANCE * DEMO.threshold))
     faults.push("the context grew past its limit: compaction does not shorten it");
   const files = reads.length - again;
   const once = files === DEMO.files && again === 0;
@@ -181,12 +229,12 @@ async function demo(keep?: string): Promise<number> {
   console.log(`${facts.length - missing.length} of ${facts.length} facts right, ${read}`);
   for (const fault of faults) console.error(`demo: ${fault}`);
   const more = faults.length > 1 ? `; and ${faults.length - 1} more` : "";
-  if (faults.length > 0) console.log(`demo failed: ${faults[0]}${more}`); // what `| tail -1` shows
+  if (faults.length > 0) console.log(`demo failed: ${faults[0]}${more}; --verbose shows what s06 prints`); // what `| tail -1` shows
   return faults.length === 0 ? 0 : 1;
 }
 
 async function main([command = "", ...args]: string[]): Promise<number> {
-  if (command === "demo") return demo(args[0]);
+  if (command === "demo") return demo(args);
   if (command === "start") return start(args);
   if (command === "--raw" || command === "--journal") return offline(args.shift() ?? "", args, command);
   return offline(command, args);

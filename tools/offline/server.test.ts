@@ -62,6 +62,23 @@ test("takes a token as a credential, and knows no other path", async () => {
   assert.equal(server.journal.length, requests);
 });
 
+test("a server that is told so takes calls with the ids of earlier replies, but not two of one reply", async () => {
+  const call = { type: "tool_use", id: "call_0", name: "bash", input: {} } as const;
+  const result = { type: "tool_result", tool_use_id: "call_0", content: "done" } as const;
+  const round = [
+    { role: "assistant" as const, content: [call] },
+    { role: "user" as const, content: [result] },
+  ];
+  const history = { tools: TOOLS, messages: [...BASE.messages, ...round, ...round] };
+  const isRejected = isError(400, "messages.3.content.0: `tool_use` ids must be unique");
+  await assert.rejects(ask(history), isRejected);
+  server.repeatsIds = true;
+  await ask(history);
+  const twice = { role: "assistant" as const, content: [call, call] };
+  const inOne = ask({ tools: TOOLS, messages: [...BASE.messages, twice] });
+  await assert.rejects(inOne, isError(400, "messages.1.content.1: `tool_use` ids must be unique"));
+});
+
 // --- the context window ----------------------------------------------------------------------------------------------
 
 test("a prompt may fill the context window and no more; three characters are a token", async () => {

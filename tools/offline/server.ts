@@ -84,6 +84,8 @@ export type Server = {
   contextLimit: number;
   /** Whether prompt and `max_tokens` must fit into the limit together, as on the oldest models and many local servers. */
   countsMaxTokens: boolean;
+  /** Whether a reply may repeat the ids of earlier ones: some servers begin with `call_0` in each. Those of one reply differ. */
+  repeatsIds: boolean;
   /** Sent to the client instead of the true usage: some servers report a usage of 1, or `{}`. */
   reportedUsage?: Partial<Anthropic.Usage>;
   /** The clock of the prompt cache, in milliseconds. */
@@ -399,7 +401,7 @@ function parse(body: string): Anthropic.MessageCreateParams {
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-type Settings = Partial<Pick<Server, "model" | "contextLimit" | "countsMaxTokens">>;
+type Settings = Partial<Pick<Server, "model" | "contextLimit" | "countsMaxTokens" | "repeatsIds">>;
 
 /**
  * Starts a Messages API on a free port of 127.0.0.1. `contextLimit` is 200,000 tokens unless set; `charactersPerToken`
@@ -416,7 +418,7 @@ export async function startServer({
   /** Checks the request of a journal entry and has the model answer it. Fills in the entry as far as it gets. */
   function answer(entry: JournalEntry, failure: Failure | undefined, hasBinding: boolean) {
     const { request } = entry;
-    checkRequest(request, hasBinding);
+    checkRequest(request, { hasBinding, repeatsIds: server.repeatsIds });
     const lines = linesOf(request);
     const now = server.now();
     const prompt = lookUp(lines, request.model, cache, now, charactersPerToken);
@@ -504,6 +506,7 @@ export async function startServer({
     model: scripted(),
     contextLimit: 200_000,
     countsMaxTokens: false,
+    repeatsIds: false,
     now: Date.now,
     ...settings,
     fail: (...more) => void failures.push(...more),

@@ -3,7 +3,7 @@
  * conversation here and nowhere else. It also runs in a browser.
  */
 import { isReply, newestBranch, replyId } from "./branches.ts";
-import { Block, ClaudeLine, type Message as Content, OwnLine, parseLine } from "./formats.ts";
+import { Block, ClaudeLine, type Message as Content, type Usage as Counted, OwnLine, parseLine } from "./formats.ts";
 import { sizeOf, WRAPPER } from "./sizes.ts";
 
 export type Part =
@@ -48,6 +48,14 @@ export type Rewrite = {
   after?: number;
   limit?: number;
   charsPerToken?: number;
+  /** How many of the messages, at the end, come from the old history; not known of all transcripts. */
+  kept?: number;
+  /** The calls whose results were replaced by a line; not known of all transcripts. */
+  cleared?: string[];
+  /** What the model wrote, and what that took. */
+  summary?: string;
+  usage?: Usage;
+  model?: string;
 };
 /** The results of these calls are no longer in the history. */
 export type Clear = { type: "clear"; callIds: string[]; time?: number };
@@ -78,8 +86,7 @@ function toPart(value: unknown): Part {
 function toMessage({ role, content }: Content): Message {
   const values = partsIn(content);
   const parts = values.map((value, i) => ({ ...toPart(value), chars: sizeOf(value) + (i === 0 ? WRAPPER : 0) }));
-  const isSummary = role === "user" && /^\[Conversation compressed\./.test(Object(values[0]).text);
-  return { type: "message", role, parts, isSummary };
+  return { type: "message", role, parts };
 }
 
 /** The texts among parts, one below the other, and `image` for each image. */
@@ -87,19 +94,23 @@ export function textOf(parts: { type: string; text?: string }[], image = ""): st
   return parts.flatMap(({ type, text }) => (/^(image|document)$/.test(type) ? image : (text ?? []))).join("\n");
 }
 
+/** A history begins with a request, whose content is a string, or with a summary, whose content is blocks. */
+const toHistory = (messages: Content[]): Message[] =>
+  messages.map((message, i) => ({ ...toMessage(message), isSummary: i === 0 && Array.isArray(message.content) }));
+
 const fromOwn = (lines: OwnLine[]): Step[] =>
   lines.map((line) => {
-    if ("type" in line) return { ...line, type: "rewrite", messages: line.messages.map(toMessage) };
-    return { ...toMessage(line), time: line.time, charsPerToken: line.charsPerToken };
+    const usage = usageOf(line.usage, true);
+    if ("type" in line) return { ...line, type: "rewrite", messages: toHistory(line.messages), usage };
+    const { time, charsPerToken, model } = line;
+    return { ...toMessage(line), time, charsPerToken, model, usage };
   });
 
-function usageOf(message: ClaudeLine["message"]): Usage | undefined {
-  const { usage } = message ?? {};
+function usageOf(usage: Counted, isFinal: boolean): Usage | undefined {
   if (!usage) return undefined;
   const [input, output] = [usage.input_tokens, usage.output_tokens];
   const [read, written] = [usage.cache_read_input_tokens ?? 0, usage.cache_creation_input_tokens ?? 0];
   const isHour = (usage.cache_creation?.ephemeral_1h_input_tokens ?? 0) > 0;
-  const isFinal = Boolean(message?.stop_reason);
   return input + read + written > 0 ? { input, output, read, written, isHour, isFinal } : undefined; // some report none
 }
 
@@ -126,7 +137,7 @@ function fromClaude(all: ClaudeLine[], skip: Skip): Step[] {
     const { model } = line.message;
     const message = { ...toMessage(line.message), time, end: time, isMeta: line.isMeta, callId, model };
     messages.set(line.uuid, message);
-    const usage = usageOf(line.message);
+    const usage = usageOf(line.message.usage, Boolean(line.message.stop_reason));
     const begun = isReply(line) ? replies.get(replyId(line)) : undefined;
     if (line.isCompactSummary) {
       const { trigger = "auto", preservedMessages } = boundary ?? {};

@@ -16,21 +16,8 @@ export const Block = z.discriminatedUnion("type", [
 
 const Figure = z.number().positive().optional().catch(undefined);
 
-/** Of a transcript of s06: a message, or the history that replaced what stands before it. */
-export const OwnLine = z.union([
-  z.object({
-    type: z.literal("compaction"),
-    trigger: z.string(),
-    messages: z.array(Message).default([]),
-    ...{ before: Figure, after: Figure, limit: Figure }, // tokens
-    ...{ time: Figure, charsPerToken: Figure },
-  }),
-  Message.extend({ time: Figure, charsPerToken: Figure }),
-]);
-export type OwnLine = z.output<typeof OwnLine>;
-
 /** Tokens of a request, as the API counted them. */
-const Usage = z
+export const Usage = z
   .object({
     input_tokens: z.number(),
     output_tokens: z.number(),
@@ -40,8 +27,30 @@ const Usage = z
   })
   .nullish()
   .catch(undefined);
+export type Usage = z.output<typeof Usage>;
 
 const Ids = z.array(z.string());
+const Text = z.string().optional().catch(undefined);
+/** Of a model call: of the one that a message is the reply of, or that wrote a summary. */
+const Call = { model: Text, usage: Usage, time: Figure, charsPerToken: Figure };
+
+/**
+ * Of a transcript of s06: a message, or the history that replaced what stands before it. Earlier transcripts lack `kept`
+ * (how many messages at the end come from the old history), `cleared` (the calls whose results layer 1 has emptied),
+ * `summary`, `model` and `usage`.
+ */
+export const OwnLine = z.union([
+  z.object({
+    type: z.literal("compaction"),
+    trigger: z.string(),
+    messages: z.array(Message).default([]),
+    ...{ before: Figure, after: Figure, limit: Figure }, // tokens
+    ...{ summary: Text, kept: z.number().optional().catch(undefined), cleared: Ids.optional().catch(undefined) },
+    ...Call,
+  }),
+  Message.extend(Call),
+]);
+export type OwnLine = z.output<typeof OwnLine>;
 const Boundary = z.object({ trigger: z.string(), preservedMessages: z.object({ uuids: Ids }) });
 
 /** Of a session of Claude Code: lines make a tree by `uuid` and `parentUuid`; a reply is a line for each of its blocks. */

@@ -52,7 +52,13 @@ test("both formats become the same conversation", () => {
       ...[user("Look."), reply(use("t1", "Read")), user([result("t1")])],
       { type: "compaction", trigger: "micro", messages: [user("Look.")], limit: 9_000, before: 9_500, after: 400 },
       reply(text("Seen.")),
-      { type: "compaction", trigger: "auto", messages: [user("[Conversation compressed.] All.")] },
+      {
+        type: "compaction",
+        trigger: "auto",
+        messages: [user([text("All.")]), user("Look.")],
+        kept: 1,
+        summary: "All.",
+      },
     ),
   );
   const messages = ["user text", "assistant tool_use", "user tool_result"];
@@ -61,10 +67,10 @@ test("both formats become the same conversation", () => {
   assert.deepEqual([claude.format, own.format], ["Claude Code", "s06"]);
   const micro = own.steps[3];
   assert.deepEqual(micro?.type === "rewrite" && [micro.limit, micro.before, micro.after], [9_000, 9_500, 400]);
-  for (const { steps } of [claude, own]) {
-    const last = steps.at(-1);
-    assert.deepEqual(last?.type === "rewrite" && last.messages.map(({ isSummary }) => isSummary), [true]);
-  }
+  const summaries = ({ steps }: typeof own) =>
+    steps.map((step) => step.type === "rewrite" && step.messages.map(({ isSummary }) => isSummary));
+  assert.deepEqual(summaries(claude).at(-1), [true]);
+  assert.deepEqual([summaries(own)[3], summaries(own).at(-1)], [[false], [true, false]]);
 });
 
 test("sizes are those of the JSON; an image has the size of one, and its text is what the reader asks for", () => {
@@ -128,7 +134,7 @@ test("a transcript of s06 goes on across compactions, without what was taken out
   const file = put(
     "own.jsonl",
     ...[user("First."), reply(use("t1", "bash")), user([result("t1"), text("<reminder>")])],
-    { type: "compaction", trigger: "auto", messages: [user("[Conversation compressed.]")] },
+    { type: "compaction", trigger: "auto", messages: [user([text("All.")])] },
     ...[reply(text("One.")), user("Refused."), { type: "compaction", trigger: "refused", messages: [] }],
     ...[user("Second."), reply(use("t2", "bash"))],
   );
@@ -139,6 +145,39 @@ test("a transcript of s06 goes on across compactions, without what was taken out
   assert.equal(turns[1]?.rounds[0]?.results[0]?.content, "(no result recorded)");
   const names = ["text of the client", "compaction", "withdrawn request", "missing result", "broken line"];
   assert.deepEqual(Object.keys(skipped).sort(), names.sort());
+});
+
+test("of a turn that the API rejected in its last step, the steps before stay", () => {
+  const before = [user("Look."), reply(use("t1", "bash")), user([result("t1")])];
+  const rejected = [reply(use("t2", "bash")), user([result("t2", "too long")])];
+  const file = put("rejected.jsonl", ...before, ...rejected, {
+    type: "compaction",
+    trigger: "rejected",
+    messages: before,
+  });
+  const { turns, skipped } = readSession(file);
+  const ids = turns.map(({ rounds }) => rounds.flatMap(({ results }) => results.map((each) => each.tool_use_id)));
+  assert.deepEqual([ids, skipped], [[["t1"]], { "rejected step": 1 }]);
+});
+
+test("a transcript says what each model call took, also the one for a summary; an earlier one says nothing", () => {
+  const usage = { input_tokens: 1, output_tokens: 2, cache_read_input_tokens: 3, cache_creation_input_tokens: 4 };
+  const call = { model: "claude-sonnet-5-5", usage };
+  const history = [user([text("All.")])];
+  const { steps } = readConversation(
+    linesOf(
+      ...[user("Look."), { ...reply(text("Seen.")), ...call }],
+      { type: "compaction", trigger: "auto", messages: history, summary: "All.", kept: 0, cleared: ["t1"], ...call },
+      { type: "compaction", trigger: "pause", messages: history, places: [] },
+    ),
+  );
+  const took = steps.map((step) => step.type !== "clear" && [step.model, step.usage]);
+  const counted = { input: 1, output: 2, read: 3, written: 4, isHour: false, isFinal: true };
+  const paid = ["claude-sonnet-5-5", counted];
+  assert.deepEqual(took, [[undefined, undefined], paid, paid, [undefined, undefined]]);
+  const [, , rewrite] = steps;
+  const fields = rewrite?.type === "rewrite" && [rewrite.summary, rewrite.kept, rewrite.cleared];
+  assert.deepEqual(fields, ["All.", 0, ["t1"]]);
 });
 
 test("a session without times gets pauses like those of real ones, the same each time", () => {

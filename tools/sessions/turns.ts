@@ -91,10 +91,19 @@ function toEntry(message: Message, cwd: string, reads: Set<string>, skip: Skip):
 function toEntries(steps: Step[], cwd: string, skip: Skip): Entry[] {
   const entries: Entry[] = [];
   const reads = new Set<string>();
+  let length = 0; // of the history
   for (const step of steps) {
-    if (step.type === "message") entries.push(toEntry(step, cwd, reads, skip));
+    if (step.type === "message") {
+      entries.push(toEntry(step, cwd, reads, skip));
+      length++;
+    }
     if (step.type !== "rewrite") continue;
-    if (/^(refus|reject)/.test(step.trigger)) {
+    const dropped = length - step.messages.length;
+    length = step.messages.length;
+    if (step.trigger === "rejected") {
+      skip("rejected step");
+      entries.splice(entries.length - dropped);
+    } else if (step.trigger === "refused") {
       skip("withdrawn request");
       entries.splice(entries.findLastIndex((entry) => entry.role === "user" && entry.results.length === 0));
     } else if (entries.length > 0) skip("compaction");

@@ -106,8 +106,8 @@ const en = {
   previous: "Previous",
   hits: (n: number, of: number) => (of === 0 ? "no hits" : `${n} of ${of}${of >= MOST_HITS ? "+" : ""}`),
   open: "Open your own session",
-  cost: (dollars: number, unpaid: number) =>
-    `The model calls shown cost ${en.dollars(dollars)}${unpaid > 0 ? `, without ${counted(unpaid, "call")} that no price is known for` : ""}; what summaries cost is not in the file.`,
+  cost: (dollars: number, unpaid: number, summaries?: number) =>
+    `The model calls shown cost ${en.dollars(dollars)}${unpaid > 0 ? `, without ${counted(unpaid, "call")} that no price is known for` : ""}; ${summaries === undefined ? "what summaries cost is not in the file" : `those for summaries ${en.dollars(summaries)} more`}.`,
   prices: (model: string, list?: string) =>
     list ? `${model}, a million tokens (November 2026): ${list}.` : `${model}: its prices are not known here.`,
   noModel: "The file names no model, so only tokens are shown.",
@@ -257,8 +257,8 @@ const zh: Words = {
   previous: "上一个",
   hits: (n, of) => (of === 0 ? "没有结果" : `${n} / ${of}${of >= MOST_HITS ? "+" : ""}`),
   open: "打开自己的会话",
-  cost: (dollars, unpaid) =>
-    `图中的模型调用共花费 ${zh.dollars(dollars)}${unpaid > 0 ? `，其中 ${whole(unpaid)} 次调用没有已知价格，未计入` : ""}；写摘要的费用不在文件里。`,
+  cost: (dollars, unpaid, summaries) =>
+    `图中的模型调用共花费 ${zh.dollars(dollars)}${unpaid > 0 ? `，其中 ${whole(unpaid)} 次调用没有已知价格，未计入` : ""}；${summaries === undefined ? "写摘要的费用不在文件里" : `写摘要另花费 ${zh.dollars(summaries)}`}。`,
   prices: (model, list) => {
     const chinese = list
       ?.replace("input", "输入")

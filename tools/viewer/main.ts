@@ -240,7 +240,8 @@ function makeSources(timeline: Timeline, words: Words): HTMLElement {
   const texts = [words.source(timeline)];
   const dollars = dollarsOf(moments);
   const models = [...new Set(moments.flatMap(({ model }) => model ?? []))];
-  if (dollars !== undefined) texts.push(words.cost(dollars, moments.filter(({ cost }) => !cost).length));
+  const unpaid = moments.filter(({ cost }) => !cost).length;
+  if (dollars !== undefined) texts.push(words.cost(dollars, unpaid, dollarsOf(timeline.compactions)));
   texts.push(...models.map((model) => words.prices(model, listOf(model))));
   if (models.length === 0) texts.push(words.noModel);
   const estimates = moments.filter(({ isEstimate }) => isEstimate).length;

@@ -1,5 +1,5 @@
 /** Reads a session file: which blocks were in the context at each request, and what each compaction took away. */
-import type { Conversation, Message, Part, Rewrite, Step, Usage } from "../sessions/conversation.ts";
+import type { Conversation, Message, Rewrite, Step, Usage } from "../sessions/conversation.ts";
 import { readConversation, textOf } from "../sessions/conversation.ts";
 import { parseLine } from "../sessions/formats.ts";
 import { CHARS_PER_TOKEN } from "../sessions/sizes.ts";
@@ -27,11 +27,12 @@ function argumentsOf(input: Record<string, unknown>): string {
 }
 
 /** `calls` remembers the label of each call for its result. */
-function toDraft(part: Part & { chars: number }, { role, isSummary }: Message, calls: Map<string, Draft>): Draft {
+function toDraft(part: Message["parts"][number], message: Message, calls: Map<string, Draft>): Draft {
+  const { role, isSummary, parts } = message;
   const draft = (kind: Kind, text: string): Draft => ({ kind, text, label: firstLine(text), chars: part.chars });
   const said = role === "assistant" ? "reply" : "request";
   if (part.type === "text") {
-    const [, path] = (isSummary && /^<file path="(.*?)"/.exec(part.text)) || [];
+    const [, path] = (isSummary && part !== parts[0] && /^<file path="(.*?)"/.exec(part.text)) || [];
     return path ? { ...draft("file", part.text), label: path } : draft(isSummary ? "summary" : said, part.text);
   }
   if (part.type === "thinking") return draft("thinking", part.thinking);
@@ -85,14 +86,15 @@ function follow(steps: Step[]): Draw {
     blocks.push({ ...draft, id: blocks.length });
     return blocks.length - 1;
   }
-  function begin(ids: number[], kept: number[], { trigger = "micro", time, ...tokens }: Partial<Rewrite>): void {
-    const before = { ...here(), tokens: tokens.before, charsPerToken };
+  function begin(ids: number[], kept: number[], { trigger = "micro", time, ...rest }: Partial<Rewrite>): void {
+    const before = { ...here(), tokens: rest.before, charsPerToken };
     const isFirst = history.length === 0;
     history = ids;
     chars = ids.flatMap(blockOf).reduce((sum, block) => sum + block.chars, 0);
     epochs.push(history);
-    const after = { ...here(), tokens: tokens.after, charsPerToken };
-    if (!isFirst) draw.compactions.push({ moment: moments.length, trigger, time, before, after, kept });
+    const after = { ...here(), tokens: rest.after, charsPerToken };
+    const cost = costOf(rest.usage, rest.model);
+    if (!isFirst) draw.compactions.push({ moment: moments.length, trigger, time, before, after, kept, cost });
   }
   for (const step of steps) {
     if (step.type === "clear") {
@@ -110,14 +112,17 @@ function follow(steps: Step[]): Draw {
       const old = history.flatMap(blockOf);
       const known = new Map<string, Block[]>();
       for (const block of old) known.set(keyOf(block), [...(known.get(keyOf(block)) ?? []), block]);
-      const results = new Map(old.flatMap((block) => (block.kind === "result" ? [[block.callId, block.id]] : [])));
       const kept: number[] = [];
+      // What a summary begins with is new, also where it repeats a text.
+      const news = step.summary === undefined ? 0 : step.messages.length - (step.kept ?? 0);
+      const firstOld = step.messages.slice(0, news).flatMap(({ parts }) => parts).length;
       // From the end, since of texts that are there twice the newest is kept.
-      const ids = step.messages.flatMap(draftsOf).reduceRight<number[]>((ids, draft) => {
-        const same = known.get(keyOf(draft))?.pop();
+      const ids = step.messages.flatMap(draftsOf).reduceRight<number[]>((ids, draft, i) => {
+        const same = i < firstOld ? undefined : known.get(keyOf(draft))?.pop();
         const isKept = same?.kind === draft.kind && same.text === draft.text;
         if (isKept) kept.push(same.id);
-        const original = draft.kind === "result" ? results.get(draft.callId) : undefined;
+        const isCleared = draft.kind === "result" && (step.cleared?.includes(draft.callId ?? "") ?? true);
+        const original = isCleared ? same?.id : undefined;
         const thought = same?.kind === "thinking" ? same.id : undefined;
         ids.push(isKept ? same.id : add({ ...draft, original, thought }));
         return ids;

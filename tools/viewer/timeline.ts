@@ -55,6 +55,8 @@ export type Compaction = {
   time?: number;
   before: Side;
   after: Side;
+  /** Of the model call that wrote its summary, if the file says that. */
+  cost?: Cost;
   /** Blocks that are on both sides word for word. Thinking that became text is not one. */
   kept: number[];
 };
@@ -124,6 +126,6 @@ export const largestOf = ({ moments }: Pick<Timeline, "moments">): number =>
 export const isClearing = ({ trigger }: Compaction) => trigger === "micro";
 export const isWithdrawal = ({ trigger }: Compaction) => /^(refus|reject)/.test(trigger);
 
-/** Dollars of some model calls; nothing if the price of none is known. */
-export const dollarsOf = (moments: Moment[]): number | undefined =>
-  moments.some(({ cost }) => cost) ? moments.reduce((sum, { cost }) => sum + sumOf(cost), 0) : undefined;
+/** Dollars of some model calls, or of those for summaries; nothing if the price of none is known. */
+export const dollarsOf = (calls: { cost?: Cost }[]): number | undefined =>
+  calls.some(({ cost }) => cost) ? calls.reduce((sum, { cost }) => sum + sumOf(cost), 0) : undefined;

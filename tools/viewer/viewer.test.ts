@@ -8,9 +8,10 @@ import { fileURLToPath } from "node:url";
 import { parseHTML } from "linkedom";
 import type { Messages } from "../../agents/s06_context_compact.ts";
 import { capture, folder, server, user } from "../../tests/harness.ts";
-import { rehearse } from "../offline/model.ts";
+import { isSummaryCall, rehearse } from "../offline/model.ts";
 import { drawFigure } from "./context-chart.ts";
 import { WORDS } from "./languages.ts";
+import { sumOf } from "./prices.ts";
 import { readTimeline } from "./read-timeline.ts";
 import { blocksAt, type Compaction, fatesOf, type Timeline } from "./timeline.ts";
 
@@ -182,8 +183,7 @@ test("the sizes of a run of s06 are those that the server counted, and layer 1 i
     await s06.agentLoop(messages, options);
   });
   const timeline = open(readFileSync(state.file, "utf8"));
-  const isSummary = (text: string) => text.includes("Write a summary of this conversation");
-  const calls = server.journal.filter(({ request }) => !isSummary(JSON.stringify(request.messages.at(-1))));
+  const calls = server.journal.filter(({ request }) => !isSummaryCall(request));
   assert.equal(timeline.moments.length, calls.length);
   for (const [i, { promptTokens }] of calls.entries()) {
     const shown = timeline.moments[i]?.tokens ?? 0;
@@ -201,8 +201,8 @@ test("the sizes of a run of s06 are those that the server counted, and layer 1 i
   assert.deepEqual([timeline.blocks[request?.block ?? -1]?.text, none], [question, []]);
 });
 
-/** A transcript in which layer 1 clears a result, and then layer 2 sums up. */
-function ownSession(): string {
+/** A transcript in which layer 1 clears a result, and then layer 2 sums up; `isEarlier`: as s06 once wrote it. */
+function ownSession(isEarlier = false): string {
   const result = (id: string, content: string) => ({
     role: "user",
     content: [{ type: "tool_result", tool_use_id: id, content }],
@@ -224,36 +224,93 @@ function ownSession(): string {
     { type: "text", text: "[Conversation compressed. Transcript: t.jsonl]\n\nBoth are read." },
     { type: "text", text: '<file path="b.ts">\nbbb\n</file>' },
   ];
-  const line = (trigger: string, before: number, after: number, messages: object[]) => ({
+  const line = (trigger: string, before: number, after: number, messages: object[], fields: object) => ({
     ...{ type: "compaction", trigger, before, after, limit: 2_500, messages, time: 1, charsPerToken: 3 },
+    ...(isEarlier ? { places: [] } : fields),
   });
+  const model = "claude-sonnet-5-5";
+  const usage = { input_tokens: 1_000, output_tokens: 1_000 };
+  const summary = { summary: "Both are read.", kept: 1, cleared: [], model, usage };
   return linesOf(
     ...[asked, use("t1", "a.ts"), result("t1", "a".repeat(6_000)), use("t2", "b.ts"), result("t2", "b".repeat(3_000))],
-    ...[line("micro", 4_200, 2_400, micro), { role: "assistant", content: "Two files.", charsPerToken: 3 }],
     ...[
-      line("auto", 2_600, 1_303, [{ role: "user", content }, asked]),
+      line("micro", 4_200, 2_400, micro, { kept: 2, cleared: ["t1"] }),
+      { role: "assistant", content: "Two files.", charsPerToken: 3 },
+    ],
+    ...[
+      line(isEarlier ? "pause" : "auto", 2_600, 1_303, [{ role: "user", content }, asked], summary),
       { role: "assistant", content: "Done.", charsPerToken: 3 },
     ],
   );
 }
 
-test("a transcript shows what layer 1 cleared, what the summary took, and the limit, all as it has them", () => {
-  const timeline = open(ownSession());
-  const [micro, auto] = timeline.compactions;
-  assert.deepEqual([micro?.trigger, micro?.moment, auto?.trigger, auto?.moment], ["micro", 2, "auto", 3]);
-  assert.deepEqual(countFates(timeline, micro), { kept: 4, thought: 2, disk: 1 });
-  assert.deepEqual(countFates(timeline, auto), { kept: 1, summarized: 6, disk: 1 });
-  const sizes = [micro, auto].map((each) => [each?.before.tokens, each?.after.tokens]);
-  assert.deepEqual(sizes, [
-    [4_200, 2_400],
-    [2_600, 1_303],
+for (const [name, trigger] of Object.entries({ "a transcript": "auto", "an earlier transcript": "pause" }))
+  test(`${name} shows what layer 1 cleared, what the summary took, and the limit, all as it has them`, () => {
+    const timeline = open(ownSession(trigger === "pause"));
+    const [micro, auto] = timeline.compactions;
+    assert.deepEqual([micro?.trigger, micro?.moment, auto?.trigger, auto?.moment], ["micro", 2, trigger, 3]);
+    assert.ok(WORDS.en.triggers[trigger]);
+    assert.deepEqual(countFates(timeline, micro), { kept: 4, thought: 2, disk: 1 });
+    assert.deepEqual(countFates(timeline, auto), { kept: 1, summarized: 6, disk: 1 });
+    const sizes = [micro, auto].map((each) => [each?.before.tokens, each?.after.tokens]);
+    assert.deepEqual(sizes, [
+      [4_200, 2_400],
+      [2_600, 1_303],
+    ]);
+    const after = auto ? blocksAt(timeline, auto.after).map(({ kind, label }) => `${kind} ${label}`) : [];
+    const summary = "summary [Conversation compressed. Transcript: t.jsonl]";
+    assert.deepEqual(after, [summary, "file b.ts", "request Read both."]);
+    const cleared = micro && blocksAt(timeline, micro.after).find(({ original }) => original !== undefined);
+    assert.equal(timeline.blocks[cleared?.original ?? -1]?.text, "a".repeat(6_000));
+    assert.deepEqual(timeline.limits, [{ tokens: 2_500, source: "recorded" }]);
+  });
+
+test("what the summary cost is in the file, or the viewer says that it is not", () => {
+  const costs = (isEarlier: boolean) => open(ownSession(isEarlier)).compactions.map(({ cost }) => cost && sumOf(cost));
+  assert.deepEqual(
+    [costs(false), costs(true)],
+    [
+      [undefined, 0.012],
+      [undefined, undefined],
+    ],
+  );
+  assert.match(WORDS.en.cost(1, 0, 0.01), /^The model calls shown cost \$1\.00; those for summaries \$0\.010 more\.$/);
+  assert.match(WORDS.en.cost(1, 0), /what summaries cost is not in the file/);
+});
+
+test("what a summary begins with is new, though an earlier summary had put the same file back", () => {
+  const message = (text: string) => [
+    { type: "text", text },
+    { type: "text", text: '<file path="a.ts">\na\n</file>' },
+  ];
+  const rewrite = (summary: string, kept: number, ...rest: object[]) => ({
+    ...{ type: "compaction", trigger: "auto", summary, kept, cleared: [] },
+    messages: [{ role: "user", content: message(summary) }, ...rest],
+  });
+  const [one, two] = [user("One?"), user("Two?")];
+  const said = { role: "assistant", content: "Yes." };
+  const timeline = open(linesOf(one, said, two, rewrite("A", 1, two), said, one, rewrite("B", 1, one), said));
+  const [, last] = timeline.compactions;
+  assert.deepEqual(countFates(timeline, last), { summarized: 4, kept: 1 });
+});
+
+test("where ids repeat from reply to reply, a cleared result is shown with its own text", () => {
+  const round = (content: string) => [
+    { role: "assistant", content: [call("call_0", "bash")] },
+    { role: "user", content: [{ type: "tool_result", tool_use_id: "call_0", content }] },
+  ];
+  const micro = { type: "compaction", trigger: "micro", kept: 2, cleared: ["call_0"] };
+  const messages = [user("Look."), ...round("[Previous: used bash]"), ...round("second")];
+  const done = { role: "assistant", content: "Done." };
+  const timeline = open(linesOf(user("Look."), ...round("first"), ...round("second"), { ...micro, messages }, done));
+  const texts = blocksAt(timeline, timeline.compactions[0]?.after ?? { epoch: 0, length: 0 }).map(
+    ({ text, original }) => [text, timeline.blocks[original ?? -1]?.text],
+  );
+  assert.deepEqual(texts.slice(2), [
+    ["[Previous: used bash]", "first"],
+    ["", undefined],
+    ["second", undefined],
   ]);
-  const after = auto ? blocksAt(timeline, auto.after).map(({ kind, label }) => `${kind} ${label}`) : [];
-  const summary = "summary [Conversation compressed. Transcript: t.jsonl]";
-  assert.deepEqual(after, [summary, "file b.ts", "request Read both."]);
-  const cleared = micro && blocksAt(timeline, micro.after).find(({ original }) => original !== undefined);
-  assert.equal(timeline.blocks[cleared?.original ?? -1]?.text, "a".repeat(6_000));
-  assert.deepEqual(timeline.limits, [{ tokens: 2_500, source: "recorded" }]);
 });
 
 test("the prompt is as large after a compaction as the transcript says", () => {
