@@ -24,7 +24,7 @@ const RUNS: Record<string, { request: string; before?: string; limit?: string }>
   s05: { request: "Load the code-review skill and review agents/s01_agent_loop.ts with it." },
   s06: {
     request: "Read every file in notes/ one by one; use the compact tool when half are read.",
-    before: "mkdir -p .offline/notes; for i in {10..16}; do (echo Fact: $i; seq 300) > .offline/notes/$i.txt; done\n",
+    before: "mkdir -p .offline/notes; for i in {10..16}; do (echo Fact: $i; seq 350) > .offline/notes/$i.txt; done\n",
     limit: "COMPACT_THRESHOLD=3500 ",
   },
 };
