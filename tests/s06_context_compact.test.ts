@@ -748,7 +748,8 @@ describe("a prompt that is too long after all", () => {
     server.contextLimit = 20_000;
     const { error, sent, printed } = await talkTo(s06).ask("go", ...Array(8).fill(read("a.txt")), say("done"));
     assert.deepEqual([error, kinds(sent)], [undefined, "call ".repeat(10).trim()], printed);
-    assert.equal(contents(sent.at(-1)?.messages)[0], "[Previous: used read_file]");
+    const cleared = contents(sent.at(-1)?.messages).filter((text) => text === "[Previous: used read_file]");
+    assert.ok(cleared.length >= 5, `${cleared.length}: the newest three, too`);
   });
 
   test("is cleared by layer 1 first, and then summarized; no file is put back", async () => {
@@ -968,10 +969,10 @@ describe("the cold cache", () => {
 
   test("is not looked at within a turn", async () => {
     const talk = await talkAgo(0);
-    const { sent } = await talk.ask("second", (request) => {
-      talk.state.lastCall -= 400_000; // a slow tool
-      return contents(request.messages).length > 0 ? say("done") : read("none.txt");
-    });
+    talk.options.approve = async () => {
+      talk.state.lastCall = 0; // as if the user had thought for long, or a tool had taken long
+    };
+    const { sent } = await talk.ask("second", answering(call(use("bash", { command: "true" })), say("done")));
     assert.equal(kinds(sent), "call call");
   });
 
