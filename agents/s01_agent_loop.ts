@@ -289,7 +289,12 @@ function fitToScreen(text: string): string {
 
 function messageOf(error: unknown): string {
   if (error instanceof Anthropic.APIUserAbortError) return "interrupted";
-  if (error instanceof Anthropic.APIError && error.apiMessage) return `API error ${error.status}: ${error.apiMessage}`;
+  if (error instanceof Anthropic.APIError && error.apiMessage) {
+    const status = error.status ?? error.type; // none if it came in the middle of a reply
+    return `API error ${status}: ${error.apiMessage}`;
+  }
+  const isBroken = error instanceof Anthropic.AnthropicError && error.cause instanceof Error;
+  if (isBroken) return `the reply broke off, or could not be read, and is dropped: ${error.message}`;
   return error instanceof Error ? error.message : String(error);
 }
 

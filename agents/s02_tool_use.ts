@@ -29,6 +29,7 @@ if (fs.existsSync(ENV_FILE)) process.loadEnvFile(ENV_FILE);
 const client = new Anthropic({ logLevel: "off" }); // finds the key itself
 export const MODEL = process.env.MODEL_ID || "claude-sonnet-5-5";
 const RESULT_LIMIT = 50_000; // characters of a tool result
+const READ_LIMIT = 10_000_000; // bytes of a file that is read whole
 export const WORKDIR = fs.realpathSync(process.cwd());
 // #endregion
 
@@ -148,14 +149,18 @@ export function safePath(path: string): string {
 
 function readText(path: string): string {
   const file = safePath(path);
-  if (!fs.statSync(file).isFile()) throw new Error(`${path} is a folder or a device; use bash to look at it`);
+  const stat = fs.statSync(file);
+  if (!stat.isFile()) throw new Error(`${path} is a folder or a device; use bash to look at it`);
+  if (stat.size > READ_LIMIT) throw new Error(`${path} is above 10 MB; name an offset and a limit, or use bash`);
   const bytes = fs.readFileSync(file);
   if (bytes.includes(0) || !isUtf8(bytes)) throw new Error(`${path} is binary; use bash to look at it`);
   return bytes.toString();
 }
 
 /** Reads a file, or `limit` lines of it, starting at line `offset` (the first is 1). */
-export function runRead(path: string, offset = 1, limit = Number.POSITIVE_INFINITY): string {
+export async function runRead(path: string, offset = 1, limit = Number.POSITIVE_INFINITY): Promise<string> {
+  const isPart = offset > 1 || limit < Number.POSITIVE_INFINITY;
+  if (isPart && fs.statSync(safePath(path)).size > READ_LIMIT) return readPart(safePath(path), offset, limit);
   const text = readText(path);
   if (text === "") return "(empty)";
   const lines = text.replace(/\n$/, "").split("\n");
@@ -164,6 +169,20 @@ export function runRead(path: string, offset = 1, limit = Number.POSITIVE_INFINI
   const part = lines.slice(offset - 1, end).join("\n");
   if (end >= lines.length) return part;
   return `${part}\n[${lines.length - end} more lines: go on with offset ${end + 1}]`;
+}
+
+/** Lines of a large file. It is read bit by bit, and no further than they go, or than a result can hold. */
+async function readPart(file: string, offset: number, limit: number): Promise<string> {
+  let skip = offset - 1; // lines that are still to come before the first that is wanted
+  let text = "";
+  for await (const chunk of fs.createReadStream(file, "utf8")) {
+    const lines = String(chunk).split("\n");
+    text += lines.slice(skip).join("\n");
+    skip = Math.max(0, skip - (lines.length - 1)); // the last one goes on in the next chunk
+    const isEnough = text.split("\n").length > limit || text.length > RESULT_LIMIT;
+    if (isEnough) break;
+  }
+  return text.split("\n").slice(0, limit).join("\n");
 }
 // #endregion
 
@@ -189,7 +208,7 @@ export function runWrite(path: string, content: string): string {
   const old = fs.statSync(file, { throwIfNoEntry: false });
   if (old && !old.isFile()) throw new Error(`${path} is a folder or a device; name a file`);
   fs.mkdirSync(dirname(file), { recursive: true });
-  const temporary = `${file}.${crypto.randomUUID()}.tmp`; // nobody can guess it, and plant a link there
+  const temporary = join(dirname(file), `${crypto.randomUUID()}.tmp`); // nobody can guess it, and plant a link there
   try {
     fs.writeFileSync(temporary, content, { flag: "wx" });
     if (old) fs.chmodSync(temporary, old.mode);
@@ -208,10 +227,22 @@ export function runEdit(path: string, oldText: string, newText: string): string 
 /** The text of a file with `oldText` replaced, which must occur exactly once. */
 function replaceOnce(path: string, oldText: string, newText: string): string {
   const text = readText(path);
-  const [before = "", ...after] = text.split(withLineEndsOf(text, oldText));
-  if (after.length === 0) throw new Error(`old_text does not occur in ${path}; read it again and copy it exactly`);
-  if (after.length > 1) throw new Error(`old_text occurs ${after.length} times in ${path}; include more lines`);
-  return before + withLineEndsOf(text, newText) + after[0];
+  const wanted = withLineEndsOf(text, oldText);
+  const [place, ...others] = placesOf(wanted, text);
+  if (place === undefined) throw new Error(`old_text does not occur in ${path}; read it again and copy it exactly`);
+  if (others.length > 0) throw new Error(`old_text occurs ${others.length + 1} times in ${path}; include more lines`);
+  return text.slice(0, place) + withLineEndsOf(text, newText) + text.slice(place + wanted.length);
+}
+
+/** Where a part occurs in a text. Places can overlap: "aa" is in "aaa" twice. */
+function placesOf(part: string, text: string): number[] {
+  const places: number[] = [];
+  let place = text.indexOf(part);
+  while (place >= 0) {
+    places.push(place);
+    place = text.indexOf(part, place + 1);
+  }
+  return places;
 }
 
 /** Models write \n, also where each line of the file ends with \r\n. */
@@ -406,7 +437,12 @@ function fitToScreen(text: string): string {
 
 function messageOf(error: unknown): string {
   if (error instanceof Anthropic.APIUserAbortError) return "interrupted";
-  if (error instanceof Anthropic.APIError && error.apiMessage) return `API error ${error.status}: ${error.apiMessage}`;
+  if (error instanceof Anthropic.APIError && error.apiMessage) {
+    const status = error.status ?? error.type; // none if it came in the middle of a reply
+    return `API error ${status}: ${error.apiMessage}`;
+  }
+  const isBroken = error instanceof Anthropic.AnthropicError && error.cause instanceof Error;
+  if (isBroken) return `the reply broke off, or could not be read, and is dropped: ${error.message}`;
   return error instanceof Error ? error.message : String(error);
 }
 

@@ -118,6 +118,7 @@ onEach({ s01, s02, s03, s04, s06 }, (lesson, test) => {
       "blank text": [before, { type: "text", text: "\n\n" }, command, after, command],
       "text that is no well-formed Unicode": [before, { type: "text", text: "half: \ud83d" }, command, after, command],
       "thinking at the end": [before, command, command, after],
+      "redacted thinking at the end": [before, command, command, { type: "redacted_thinking" }],
     })) {
       test(`sends a reply with ${what} back without that block and without thinking, and runs its calls`, async () => {
         const { error, messages, results } = await turn(lesson, [call(...content), say("ok")]);
@@ -222,6 +223,18 @@ onEach({ s01, s02, s03, s04, s06 }, (lesson, test) => {
       server.fail({ kind: "status", status: 400, message: "this request is malformed" });
       await turn(lesson, [], { messages, request: "after Ctrl-C" });
       assert.deepEqual(messages, [user("one")]);
+    });
+
+    test("takes out what the API rejects: calls with the same id, also if Ctrl-C ended the turn before it saw them", async () => {
+      expectRejection(/ids must be unique/);
+      const stop = new AbortController();
+      const approve = async () => stop.abort(new Error("interrupted"));
+      const twins = call(...["one", "two"].map((word) => use("bash", { command: `echo ${word}` }, "toolu_same")));
+      const { messages } = await turn(lesson, [twins], { signal: stop.signal, approve });
+      assert.equal(messages.length, 3);
+      await turn(lesson, [], { messages });
+      assert.deepEqual(messages, [user("go")]);
+      await goOn(lesson, messages);
     });
 
     test("keeps the request when the API has another error, and lets the SDK try again first", async () => {
@@ -531,6 +544,18 @@ describe("the program", sideBySide, () => {
     assert.equal(await run.ended, 1);
     assert.match(run.screen(), /^\[the reply is empty\]$/m);
   });
+
+  for (const [what, failure, why] of [
+    ["an error in the middle of a reply", { kind: "error_event" }, /^\[API error overloaded_error: Overloaded\]$/m],
+    ["a connection that breaks", { kind: "drop" }, /^\[the reply broke off, .* dropped: terminated\]$/m],
+    ["a call that is no JSON", { kind: "broken_json" }, /^\[.* could not be read, and is dropped: .*JSON.*\]$/m],
+  ] satisfies [string, Failure, RegExp][]) {
+    test(`says why a turn ends with ${what}`, async (t) => {
+      const run = await start(t, lesson, ["go"], { replies: [bash("echo never")], failures: [failure] });
+      assert.equal(await run.ended, 1);
+      assert.match(run.screen(), why);
+    });
+  }
 
   test("says in one line what to set when there is no credential, and exits with 1", async (t) => {
     const run = await start(t, lesson, ["go"], { env: unset });

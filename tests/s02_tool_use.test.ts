@@ -13,6 +13,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -240,25 +241,44 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.equal(contentOf(join(sibling, "secret")), "secret");
   });
 
-  test("read_file returns a file, or some lines of it and how many remain", () => {
+  test("read_file returns a file, or some lines of it and how many remain", async () => {
     writeFileSync("f", "1\n2\n3\n4\n5\n");
-    assert.equal(runRead("f"), "1\n2\n3\n4\n5");
-    assert.equal(runRead("f", 4), "4\n5");
-    assert.equal(runRead("f", 4, 2), "4\n5");
-    assert.match(runRead("f", 2, 2), /^2\n3\n\[2 more lines.*offset 4\]$/);
-    assert.throws(() => runRead("f", 6), /only 5 lines/);
+    assert.equal(await runRead("f"), "1\n2\n3\n4\n5");
+    assert.equal(await runRead("f", 4), "4\n5");
+    assert.equal(await runRead("f", 4, 2), "4\n5");
+    assert.match(await runRead("f", 2, 2), /^2\n3\n\[2 more lines.*offset 4\]$/);
+    await assert.rejects(async () => runRead("f", 6), /only 5 lines/);
     writeFileSync("empty", "");
-    assert.match(runRead("empty"), /empty/);
+    assert.match(await runRead("empty"), /empty/);
+  });
+
+  test("read_file of more than 10 MB says what to do, and reads only the lines that are asked for", async () => {
+    writeFileSync("f", "1\n2\n3 中文\n4\n");
+    truncateSync("f", 3_000_000_000); // of which the disk holds nothing
+    await assert.rejects(async () => runRead("f"), /f is above 10 MB.*offset.*limit.*bash/);
+    assert.throws(() => runEdit("f", "1", "2"), /f is above 10 MB/);
+    assert.equal(await runRead("f", 2, 2), "2\n3 中文");
+    const rest = await runRead("f", 5);
+    assert.ok(rest.length < 2_000_000, `${rest.length} characters of one endless line`);
+  });
+
+  test("read_file finds lines of a large file that begin in one part of it and end in another", async () => {
+    const lines = Array.from({ length: 200_000 }, (_, i) => `${i + 1} ${"中".repeat(20)}`);
+    writeFileSync("f", lines.join("\n"));
+    assert.equal(await runRead("f", 150_000, 3), lines.slice(149_999, 150_002).join("\n"));
+    const many = await runRead("f", 2, 3_000);
+    assert.equal(many, lines.slice(1, 3_001).join("\n").slice(0, many.length));
+    assert.ok(many.length > 50_000, `${many.length} characters`);
   });
 
   test("read_file says what is wrong with a missing file, a folder, a pipe and binary files", async () => {
-    assert.throws(() => runRead("missing"), /missing/);
-    assert.throws(() => runRead("."), /folder/);
+    await assert.rejects(async () => runRead("missing"), /missing/);
+    await assert.rejects(async () => runRead("."), /folder/);
     await lesson.runBash("mkfifo pipe", new AbortController().signal);
-    assert.throws(() => runRead("pipe"), /device/);
+    await assert.rejects(async () => runRead("pipe"), /device/);
     for (const bytes of [Buffer.from("a\0b"), Buffer.from("caf\xe9", "latin1")]) {
       writeFileSync("blob", bytes);
-      assert.throws(() => runRead("blob"), /blob is binary/);
+      await assert.rejects(async () => runRead("blob"), /blob is binary/);
       assert.throws(() => runEdit("blob", "a", "b"), /blob is binary/);
     }
   });
@@ -269,6 +289,13 @@ onEach({ s02, s06 }, (lesson, test) => {
     runWrite("a/b/c.txt", "");
     assert.equal(contentOf("a/b/c.txt"), "");
     assert.throws(() => runWrite("a/b", "x"), /folder/);
+  });
+
+  test("write_file takes a name as long as the system allows", () => {
+    const name = "名".repeat(85); // 255 bytes
+    runWrite(name, "old");
+    runEdit(name, "old", "new");
+    assert.equal(contentOf(name), "new");
   });
 
   test("a write replaces the file at once, keeps its mode and leaves nothing else behind", () => {
@@ -290,7 +317,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     runWrite("f", "new");
     assert.deepEqual([contentOf("f"), contentOf(join(sibling, "secret"))], ["new", "secret"]);
     t.mock.method(crypto, "randomUUID", () => "guessed");
-    symlinkSync(join(sibling, "secret"), "f.guessed.tmp");
+    symlinkSync(join(sibling, "secret"), "guessed.tmp");
     assert.throws(() => runWrite("f", "newer"), /EEXIST/);
     assert.deepEqual([contentOf("f"), contentOf(join(sibling, "secret"))], ["new", "secret"]);
   });
@@ -311,6 +338,12 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.equal(contentOf("f"), "x = 1;\nx = 1;\ny = 2;\n");
     runEdit("f", "1;\ny = 2", "1;\ny = 3");
     assert.equal(contentOf("f"), "x = 1;\nx = 1;\ny = 3;\n");
+  });
+
+  test("edit_file does not take a text that overlaps itself for one that occurs once", () => {
+    writeFileSync("f", "}\n}\n}\n");
+    assert.throws(() => runEdit("f", "}\n}\n", "}\n"), /2 times in f/);
+    assert.equal(contentOf("f"), "}\n}\n}\n");
   });
 
   test("edit_file takes both texts literally", () => {

@@ -89,6 +89,7 @@ onEach({ s05, s06 }, (lesson, test) => {
     ["whose YAML is wrong", "---\nname: one\ndescription: [unclosed\n---\nbody", /flow|\]/i],
     ["without a name", "---\ndescription: d\n---\nbody", /name/],
     ["with a name that breaks out of the tag", skillText("'a\"><b'", "d", "body"), /name/],
+    ["with a name of more than 64 characters", skillText("x".repeat(65), "d", "body"), /name/],
     ["with a blank description", skillText("one", "' '", "body"), /description/],
     ["that is binary", Uint8Array.from([0, 255, 254, 0, 1]), /binary/],
     [
@@ -131,6 +132,16 @@ onEach({ s05, s06 }, (lesson, test) => {
       assert.match(await loaderWith(command), /\/m\/SKILL\.md: .*outside the workspace/);
     });
   }
+
+  test("skills whose descriptions would make the prompt long are left out with a warning; shorter ones still fit", () => {
+    const long = (name: string) => skillText(name, "x".repeat(999), "body");
+    const many = Object.fromEntries(Array.from({ length: 25 }, (_, i) => [`a${i + 10}`, long(`a${i + 10}`)]));
+    const loader = loaderFor({ ...many, z: skillText("short", "d", "body") });
+    assert.equal(loader.warnings.length, 6);
+    assert.match(loader.warnings[0] ?? "", /a29.*20000 characters/);
+    assert.ok(loader.skills.has("short"));
+    assert.ok(loader.descriptions().length <= 20_000);
+  });
 
   test("of two skills of one name the first stays, and the other is left out with a warning", () => {
     const first = skillText("same", "The first.", "1");

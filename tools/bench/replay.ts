@@ -5,7 +5,7 @@
  * The loop is the lesson's, or that of a program. The replies come from the record, through the strict server, and so do the results of tools.
  * The server's clock is the session's; its `usage` is the bill.
  */
-import { readdirSync, rmSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { basename } from "node:path";
 import { pathToFileURL } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
@@ -56,7 +56,7 @@ function intoWorkspace<Block extends Round["reply"][number]>(block: Block): Bloc
 }
 
 /** Brings a file to the state that a recorded call left or showed, so that s06 restores what was there. */
-function follow({ runEdit, runRead, runWrite }: Lesson, call: Anthropic.ToolUseBlockParam, result: string): void {
+function follow({ runEdit, runWrite }: Lesson, call: Anthropic.ToolUseBlockParam, result: string): void {
   const { path, content, old_text, new_text, offset = 1 } = Object(call.input);
   if (String(path).startsWith(OUTSIDE)) return;
   try {
@@ -64,7 +64,7 @@ function follow({ runEdit, runRead, runWrite }: Lesson, call: Anthropic.ToolUseB
     if (call.name === "edit_file") runEdit(path, old_text, new_text);
     if (call.name !== "read_file") return;
     const shown = result.replace(/\n\[\d+ more lines[:;] .*\]$/, "").split("\n");
-    const known = offset > 1 ? runRead(path).split("\n") : [];
+    const known = offset > 1 ? readFileSync(path, "utf8").replace(/\n$/, "").split("\n") : [];
     const before = Array.from({ length: offset - 1 }, (_, i) => known[i] ?? "");
     runWrite(path, [...before, ...shown, ...known.slice(before.length + shown.length)].join("\n"));
   } catch {} // the record shows too little of the file

@@ -53,6 +53,8 @@ export type Failure =
   | { kind: "refusal" }
   /** A text block of white space comes before the calls. */
   | { kind: "blank_text" }
+  /** The input of each call is no JSON. */
+  | { kind: "broken_json" }
   /** The reply does not say its usage, which some servers leave out. */
   | { kind: "no_usage" };
 
@@ -249,7 +251,11 @@ function draftsOf(reply: Reply, failure: Failure | undefined): Draft[] {
     const call = content.findIndex((block) => block.type === "tool_use");
     content.splice(call < 0 ? content.length : call, 0, { type: "text", text: "\n\n" });
   }
-  return content.map((block) => ({ block, generated: generatedFor(block) }));
+  const breaks = (block: ReplyBlock) => failure?.kind === "broken_json" && block.type === "tool_use";
+  return content.map((block) => {
+    const generated = generatedFor(block);
+    return { block, generated: breaks(block) ? generated.replace('"', "") : generated };
+  });
 }
 
 function generatedFor(block: ReplyBlock): string {
