@@ -16,7 +16,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { after, type TestContext, test } from "node:test";
+import { after, type TestContext, test as testOfNode } from "node:test";
 import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { buildSync } from "esbuild";
@@ -100,12 +100,27 @@ export type Lesson = {
   newState?: () => unknown;
 };
 type Options<L extends Lesson> = Parameters<L["runTurn"]>[2];
-type Case = (name: string, body: (t: TestContext) => void | Promise<void>) => void;
+type Body = (t: TestContext) => void | Promise<void>;
+type Case = (name: string, body: Body) => void;
+const { PRACTICE, PRACTICE_WAIT = 60_000 } = process.env; // a reader's own version of a lesson, which takes its place
+let stepOfTests = "";
+/** Says for which step of tools/practice/steps.yaml the tests are that follow; "program" is what needs no writing. */
+export function step(name: string): void {
+  stepOfTests = name;
+}
+
+/** A test. In practice its name begins with its step. */
+export function test(name: string, ...rest: [Body] | [options: { skip: string | false }, Body]): void {
+  const [options, body] = rest.length === 2 ? rest : [{}, rest[0]];
+  const isNamed = PRACTICE && stepOfTests !== "";
+  void testOfNode(isNamed ? `${stepOfTests} | ${name}` : name, options, body);
+}
+
 /** Runs cases on several lessons. Their names begin with the lesson's: `s01: …`, `s06: …` */
 export function onEach<L>(lessons: Record<string, L>, cases: (lesson: L, test: Case) => void): void {
   for (const [short, lesson] of Object.entries(lessons)) {
     cases(lesson, (name, body) => {
-      void test(`${short}: ${name}`, async (t: TestContext) => {
+      test(`${short}: ${name}`, async (t) => {
         [ended, trace] = ["", ""];
         try {
           await body(t);
@@ -176,7 +191,6 @@ export async function goOn(lesson: Lesson, messages: Messages): Promise<Messages
   return sent[0]?.messages ?? [];
 }
 
-const { PRACTICE, PRACTICE_WAIT = 60_000 } = process.env; // a reader's own version of a lesson, which takes its place
 /** Where the source of a lesson is. */
 export function sourceOf(lesson: string): string {
   if (PRACTICE?.endsWith(`/${lesson}.ts`)) return PRACTICE;

@@ -18,7 +18,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { after, beforeEach, test as testOf } from "node:test";
+import { after, beforeEach } from "node:test";
 import type { TurnOptions } from "../agents/s02_tool_use.ts";
 import type { ReplyBlock } from "../tools/offline/server.ts";
 import {
@@ -32,6 +32,8 @@ import {
   say,
   screenAt,
   start,
+  step,
+  test as testOf,
   turn,
   use,
 } from "./harness.ts";
@@ -61,6 +63,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     return results;
   }
 
+  step("addTool");
   test("the model gets each tool with the schema of its input, and each tool has a handler", async () => {
     assert.deepEqual(
       Object.keys(TOOL_HANDLERS),
@@ -74,6 +77,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.deepEqual(schemas.get("write_file")?.properties, { path: { type: "string" }, content: { type: "string" } });
   });
 
+  step("runTool");
   test("a new tool is a new entry: the loop runs it, and tells the model what it throws", async (t) => {
     TOOLS.push({ name: "shout", description: "Shout.", input_schema: { type: "object" } });
     TOOL_HANDLERS.shout = (input: unknown) => {
@@ -95,10 +99,12 @@ onEach({ s02, s06 }, (lesson, test) => {
   });
 
   test("an unknown tool is an error that names the tools there are", async () => {
-    const results = await calling(["write", "constructor", "__proto__"].map((name) => use(name, {})));
-    for (const { text, failed } of results) {
-      assert.ok(failed);
-      assert.match(text, /(write|constructor|__proto__).*bash.*read_file.*write_file, edit_file/);
+    const unknown = ["shell", "constructor", "__proto__"];
+    const results = await calling(unknown.map((name) => use(name, {})));
+    for (const [i, name] of unknown.entries()) {
+      assert.ok(results[i]?.failed);
+      for (const each of [name, "bash", "read_file", "write_file", "edit_file"])
+        assert.ok(results[i]?.text.includes(each), `${each}: ${results[i]?.text}`);
     }
   });
 
@@ -114,11 +120,12 @@ onEach({ s02, s06 }, (lesson, test) => {
     const results = await calling(wrong.map(([name, input]) => use(name, input)));
     for (const [i, [name, , field]] of wrong.entries()) {
       assert.ok(results[i]?.failed);
-      assert.match(results[i].text, new RegExp(`${name} is not valid.*${field}`, "s"));
+      assert.match(results[i].text, new RegExp(`(?=.*${name})(?=.*${field})`, "s"));
     }
     assert.ok(!existsSync("f"));
   });
 
+  step("runEdit");
   test("file tools and bash see each other's effects, in the order of the calls", async () => {
     const results = await calling([
       use("write_file", { path: "src/a.txt", content: "one\n" }),
@@ -143,7 +150,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.match(questions[0] ?? "", /^- old\n\+ first\n\+ second\n.*\bf\b/);
     assert.match(questions[1] ?? "", /^some\ncontent\n.*\/new\b/);
     for (const { text, failed } of results.slice(0, 2)) {
-      assert.deepEqual([text, failed], ["the user said no: not there", true]);
+      assert.match(`${failed} ${text}`, /^true .*the user said no: not there/);
     }
     assert.deepEqual([contentOf("f"), readdirSync(".").includes("new")], ["old text", false]);
   });
@@ -161,20 +168,23 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.equal(asked.length, 2);
   });
 
+  step("runRead");
   test("an error of the system is passed on as it is, without advice for the user", async () => {
     const [result] = await calling([use("read_file", { path: "x".repeat(300) })]);
     assert.match(result?.text ?? "", /^ENAMETOOLONG[^;]*$/);
   });
 
+  step("runEdit");
   test("an edit or a write that cannot be done is an error, and nobody is asked", async () => {
     writeFileSync("f", "text");
     const edit = use("edit_file", { path: "f", old_text: "none", new_text: "x" });
     const write = use("write_file", { path: "../f", content: "x" });
     const results = await calling([edit, write], async () => assert.fail("nobody should be asked"));
-    assert.match(results[0]?.text ?? "", /does not occur/);
-    assert.match(results[1]?.text ?? "", /outside the workspace/);
+    assert.match(`${results[0]?.failed} ${results[0]?.text}`, /^true .*\bf\b/);
+    assert.match(`${results[1]?.failed} ${results[1]?.text}`, /^true .*\.\.\/f\b/);
   });
 
+  step("safePath");
   test("paths inside the workspace are allowed, also new ones and ones through links", () => {
     mkdirSync("src");
     symlinkSync("src", "link");
@@ -193,6 +203,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     }
   });
 
+  step("runEdit");
   test("no file tool gets out of the workspace, whatever the path or link", async () => {
     const all = (path: string) => [
       use("read_file", { path }),
@@ -241,22 +252,25 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.equal(contentOf(join(sibling, "secret")), "secret");
   });
 
+  step("runRead");
   test("read_file returns a file, or some lines of it and how many remain", async () => {
     writeFileSync("f", "1\n2\n3\n4\n5\n");
     assert.equal(await runRead("f"), "1\n2\n3\n4\n5");
     assert.equal(await runRead("f", 4), "4\n5");
+    writeFileSync("long", "line ".repeat(50));
+    assert.equal(await runRead("long"), "line ".repeat(50));
     assert.equal(await runRead("f", 4, 2), "4\n5");
-    assert.match(await runRead("f", 2, 2), /^2\n3\n\[2 more lines.*offset 4\]$/);
-    await assert.rejects(async () => runRead("f", 6), /only 5 lines/);
+    assert.match(await runRead("f", 1, 2), /^1\n2\n(?=.*\b3\b)(?=.*\boffset\b)/s, "3 remain");
+    await assert.rejects(async () => runRead("f", 6), /\b5\b/);
     writeFileSync("empty", "");
-    assert.match(await runRead("empty"), /empty/);
+    assert.doesNotMatch(await runRead("empty"), /undefined|\b1\b/);
   });
 
   test("read_file of more than 10 MB says what to do, and reads only the lines that are asked for", async () => {
     writeFileSync("f", "1\n2\n3 中文\n4\n");
     truncateSync("f", 3_000_000_000); // of which the disk holds nothing
-    await assert.rejects(async () => runRead("f"), /f is above 10 MB.*offset.*limit.*bash/);
-    assert.throws(() => runEdit("f", "1", "2"), /f is above 10 MB/);
+    await assert.rejects(async () => runRead("f"), /\bf\b.*\b10 MB.*\boffset\b/);
+    assert.throws(() => runEdit("f", "1", "2"), /\bf\b/);
     assert.equal(await runRead("f", 2, 2), "2\n3 中文");
     const rest = await runRead("f", 5);
     assert.ok(rest.length < 2_000_000, `${rest.length} characters of one endless line`);
@@ -271,24 +285,26 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.ok(many.length > 50_000, `${many.length} characters`);
   });
 
+  step("runEdit");
   test("read_file says what is wrong with a missing file, a folder, a pipe and binary files", async () => {
     await assert.rejects(async () => runRead("missing"), /missing/);
-    await assert.rejects(async () => runRead("."), /folder/);
+    await assert.rejects(async () => runRead("."));
     await lesson.runBash("mkfifo pipe", new AbortController().signal);
-    await assert.rejects(async () => runRead("pipe"), /device/);
+    await assert.rejects(async () => runRead("pipe"), /pipe/);
     for (const bytes of [Buffer.from("a\0b"), Buffer.from("caf\xe9", "latin1")]) {
       writeFileSync("blob", bytes);
-      await assert.rejects(async () => runRead("blob"), /blob is binary/);
-      assert.throws(() => runEdit("blob", "a", "b"), /blob is binary/);
+      await assert.rejects(async () => runRead("blob"), /blob/);
+      assert.throws(() => runEdit("blob", "a", "b"), /blob/);
     }
   });
 
+  step("runWrite");
   test("write_file creates the folders it needs and replaces the whole file", () => {
-    assert.match(runWrite("a/b/c.txt", "中文"), /6 bytes.*a\/b\/c\.txt/);
+    assert.match(runWrite("a/b/c.txt", "中文"), /a\/b\/c\.txt/);
     assert.equal(contentOf("a/b/c.txt"), "中文");
     runWrite("a/b/c.txt", "");
     assert.equal(contentOf("a/b/c.txt"), "");
-    assert.throws(() => runWrite("a/b", "x"), /folder/);
+    assert.throws(() => runWrite("a/b", "x"), /a\/b/);
   });
 
   test("write_file takes a name as long as the system allows", () => {
@@ -298,6 +314,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.equal(contentOf(name), "new");
   });
 
+  step("runEdit");
   test("a write replaces the file at once, keeps its mode and leaves nothing else behind", () => {
     writeFileSync("f", "the old content");
     chmodSync("f", 0o754);
@@ -312,13 +329,14 @@ onEach({ s02, s06 }, (lesson, test) => {
     );
   });
 
+  step("runWrite");
   test("a link that is planted where a write has its temporary file is not followed", (t) => {
     symlinkSync(join(sibling, "secret"), `f.${process.pid}.tmp`);
     runWrite("f", "new");
     assert.deepEqual([contentOf("f"), contentOf(join(sibling, "secret"))], ["new", "secret"]);
     t.mock.method(crypto, "randomUUID", () => "guessed");
-    symlinkSync(join(sibling, "secret"), "guessed.tmp");
-    assert.throws(() => runWrite("f", "newer"), /EEXIST/);
+    for (const name of ["guessed.tmp", "f.guessed.tmp"]) symlinkSync(join(sibling, "secret"), name);
+    assert.throws(() => runWrite("f", "newer"));
     assert.deepEqual([contentOf("f"), contentOf(join(sibling, "secret"))], ["new", "secret"]);
   });
 
@@ -331,10 +349,11 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.equal(contentOf("real/f"), "new");
   });
 
+  step("runEdit");
   test("edit_file needs the old text exactly once, and says how often it was there", () => {
     writeFileSync("f", "x = 1;\nx = 1;\ny = 2;\n");
-    assert.throws(() => runEdit("f", "x = 1;", "y"), /2 times in f/);
-    assert.throws(() => runEdit("f", "X = 1;", "y"), /does not occur in f/);
+    assert.throws(() => runEdit("f", "x = 1;", "y"), /(?=.*\b(2|two|twice)\b)(?=.*\bf\b)/s);
+    assert.throws(() => runEdit("f", "X = 1;", "y"), /\bf\b/);
     assert.equal(contentOf("f"), "x = 1;\nx = 1;\ny = 2;\n");
     runEdit("f", "1;\ny = 2", "1;\ny = 3");
     assert.equal(contentOf("f"), "x = 1;\nx = 1;\ny = 3;\n");
@@ -342,7 +361,7 @@ onEach({ s02, s06 }, (lesson, test) => {
 
   test("edit_file does not take a text that overlaps itself for one that occurs once", () => {
     writeFileSync("f", "}\n}\n}\n");
-    assert.throws(() => runEdit("f", "}\n}\n", "}\n"), /2 times in f/);
+    assert.throws(() => runEdit("f", "}\n}\n", "}\n"), /\b(2|two|twice)\b/);
     assert.equal(contentOf("f"), "}\n}\n}\n");
   });
 
@@ -366,6 +385,7 @@ onEach({ s02, s06 }, (lesson, test) => {
   });
 });
 
+step("program");
 testOf("a write for which the disk has no room leaves the old file and nothing else", async (t) => {
   const content = "x".repeat(20_000);
   const run = await start(t, "s02_tool_use", ["-y", "go"], {

