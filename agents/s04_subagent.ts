@@ -385,7 +385,7 @@ function isSendable(block: Anthropic.ContentBlock): boolean {
 // #endregion
 
 // #region bash
-const WITHHELD = /^ANTHROPIC_|^BASH_ENV$|^ENV$/; // your key, and files that bash would run first
+const WITHHELD = /^ANTHROPIC_|^BASH_ENV$|^ENV$/; // the model's key, and files that bash would run first
 
 /** Runs a command. @returns stdout and stderr in the order they were written, and how it ended if not with code 0 */
 export async function runBash(command: string, signal: AbortSignal, limit = 120_000): Promise<string> {
