@@ -578,6 +578,7 @@ function fitToScreen(text: string): string {
 
 function messageOf(error: unknown): string {
   if (error instanceof Anthropic.APIUserAbortError) return "interrupted";
+  if (error instanceof Anthropic.APIConnectionError) return `${error.message} The server is ${client.baseURL}`;
   if (error instanceof Anthropic.APIError && error.apiMessage) {
     const status = error.status ?? error.type; // none if it came in the middle of a reply
     return `API error ${status}: ${error.apiMessage}`;

@@ -558,6 +558,12 @@ describe("the program", sideBySide, () => {
     assert.match(run.screen(), /^\[.+\]$/m);
   });
 
+  test("names the server when there is no connection", async (t) => {
+    const run = await start(t, lesson, ["go"], { env: { ANTHROPIC_BASE_URL: "http://127.0.0.1:9" } });
+    assert.equal(await run.ended, 1);
+    assert.match(run.screen(), /^\[.*http:\/\/127\.0\.0\.1:9.*\]$/m);
+  });
+
   for (const [what, failure, why] of [
     ["an error in the middle of a reply", { kind: "error_event" }, /^\[API error overloaded_error: Overloaded\]$/m],
     ["a connection that breaks", { kind: "drop" }, /^\[the reply broke off, .* dropped: terminated\]$/m],
