@@ -652,6 +652,7 @@ async function readPart(file: string, offset: number, limit: number): Promise<st
     const isEnough = text.split("\n").length > limit || text.length > RESULT_LIMIT;
     if (isEnough) break;
   }
+  if (text === "") throw new Error(`there is no line ${offset}`);
   return text.split("\n").slice(0, limit).join("\n");
 }
 // #endregion

@@ -866,6 +866,18 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
   });
 
   const isRoot = process.getuid?.() === 0;
+  test("s01: ends what ignores Ctrl-C, also when the user leaves right after it", async (t) => {
+    const run = await start(t, "s01_agent_loop", ["-y"], { replies: [bash(ENDLESS)], terminal: true });
+    await run.waitFor("s01 >> ");
+    run.type("go\r");
+    await until(() => isUp(run.cwd));
+    run.type(CTRL_C);
+    await run.waitFor("s01 >> ");
+    run.type(CTRL_D);
+    await run.ended;
+    await bothEnd(run.cwd);
+  });
+
   test("s01: goes on after Ctrl-C in a command of another user, which may not be ended", {
     skip: !isRoot && "needs root",
   }, async (t) => {
