@@ -667,7 +667,7 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
       const run = await start(t, lesson, [], { replies, terminal: true });
       await run.waitFor(prompt);
       run.type("make files\r");
-      for (const [command, answer] of ["", "use tee", "y", "a"].entries()) {
+      for (const [command, answer] of ["", "yes, but with tee", "y", "a"].entries()) {
         await run.waitFor(`$ touch ${"abcd"[command]}\r\nRun this?`);
         run.type(`${answer}\r`);
       }
@@ -680,7 +680,7 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
         [false, false, true, true, true],
       );
       const [enter, words] = textsOf(resultsIn(run.journal[1]?.request.messages ?? []));
-      assert.match(`${enter}; ${words}`, /the user said no: \(nothing\); .*the user said no: use tee/);
+      assert.match(`${enter}; ${words}`, /the user said no: \(nothing\); .*the user said no: yes, but with tee/);
     });
 
     test(`${prompt.slice(0, 3)}: comes back to the prompt on Ctrl-C, once or twice, and remembers the conversation`, async (t) => {
