@@ -198,16 +198,26 @@ test("the runs for the site's player are recorded again, and named when they are
   const history = [ask("count"), { role: "assistant", content: reply }, result];
   const summary = { role: "user", content: [{ type: "text", text: "in short" }] };
   const done = [{ type: "text", text: "done" }];
+  const usage = (read: number, written: number, rest: number, output: number) => ({
+    cache_read_input_tokens: read,
+    cache_creation_input_tokens: written,
+    input_tokens: rest,
+    output_tokens: output,
+  });
   const journal = [
-    { request: { system: "agent", messages: [ask("count")] }, reply, promptTokens: 10 },
-    { request: { system: "child", messages: [ask("look")] }, reply: done, promptTokens: 5 },
+    {
+      request: { system: "agent", messages: [ask("count")], model: "m" },
+      reply,
+      usage: { ...usage(0, 0, 10, 3), speed: "standard" },
+    },
+    { request: { system: "child", messages: [ask("look")] }, reply: done, usage: usage(0, 5, 0, 1) },
     {
       request: { system: "agent", messages: [...history, ask("In short, please.")] },
       reply: done,
-      promptTokens: 30,
+      usage: usage(10, 20, 0, 2),
       isSummary: true,
     },
-    { request: { system: "agent", messages: [summary, result] }, reply: done, promptTokens: 20 },
+    { request: { system: "agent", messages: [summary, result] }, reply: done, usage: usage(0, 20, 0, 1) },
   ];
   mkdirSync(join(root, "tools/offline"));
   mkdirSync(join(root, "tools/docs/runs"), { recursive: true });
@@ -224,9 +234,10 @@ test("the runs for the site's player are recorded again, and named when they are
   );
   await docs("sync", root);
   assert.deepEqual((await docs("check", root)).filter(isNamed), []);
-  const { command, calls } = JSON.parse(readFileSync(join(root, "tools/docs/runs/s01.json"), "utf8"));
+  const { command, model, window, calls } = JSON.parse(readFileSync(join(root, "tools/docs/runs/s01.json"), "utf8"));
   rmSync(join(root, "tools/offline"), { recursive: true });
   assert.match(command, /^npm run offline -- s01 -y "/);
+  assert.deepEqual([model, window], ["m", 200_000]);
   const request = { role: "user", blocks: [{ kind: "request", text: "count" }] };
   const call = { role: "assistant", blocks: [{ kind: "tool_use", text: "command: seq 8", tool: "bash" }] };
   const results = { role: "user", blocks: [{ kind: "tool_result", text: "1\n2\n3\n4\n5\n6", more: 2 }] };
@@ -234,10 +245,10 @@ test("the runs for the site's player are recorded again, and named when they are
   const prompt = { role: "user", blocks: [{ kind: "request", text: "look" }] };
   const shortened = { role: "user", blocks: [{ kind: "note", text: "in short" }] };
   assert.deepEqual(calls, [
-    { child: false, compacted: false, messages: [request], tokens: 10, reply: call },
-    { child: true, compacted: false, messages: [prompt], tokens: 5, reply: end },
-    { child: false, compacted: false, messages: [results], tokens: 30 },
-    { child: false, compacted: true, messages: [shortened, results], tokens: 20, reply: end },
+    { child: false, compacted: false, messages: [request], usage: usage(0, 0, 10, 3), reply: call },
+    { child: true, compacted: false, messages: [prompt], usage: usage(0, 5, 0, 1), reply: end },
+    { child: false, compacted: false, messages: [results], usage: usage(10, 20, 0, 2) },
+    { child: false, compacted: true, messages: [shortened, results], usage: usage(0, 20, 0, 1), reply: end },
   ]);
 });
 

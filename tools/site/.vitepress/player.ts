@@ -1,5 +1,5 @@
 /** A recorded run of a lesson, step by step: the loop, the messages, and what each step changes. All of it is in the page. */
-import type { Block, Message, Run } from "../../docs/runs.ts";
+import type { Block, Message, Run, Usage } from "../../docs/runs.ts";
 import { type Highlight, highlightLines, lessonCalled } from "./code.ts";
 import { read } from "./files.ts";
 import { words } from "./words.ts";
@@ -20,6 +20,9 @@ const LINES = {
 type Item = { message?: Message; says: string; child: boolean; at: number[]; arrived: number; until?: number };
 
 const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
+
+const promptOf = (usage: Usage) =>
+  usage.cache_read_input_tokens + usage.cache_creation_input_tokens + usage.input_tokens;
 
 export function player(name: string, prefix: string, highlight: Highlight): string {
   const run: Run = JSON.parse(read(`tools/docs/runs/${name}.json`));
@@ -47,7 +50,7 @@ export function player(name: string, prefix: string, highlight: Highlight): stri
 
   const called = { parent: [] as Block[], child: [] as Block[] }; // the tool calls of the last reply
   let inChild = false;
-  for (const { child, compacted, messages, tokens, reply } of run.calls) {
+  for (const { child, compacted, messages, usage, reply } of run.calls) {
     if (child && !inChild) tell(true, step("run", labels.child), labels.child);
     inChild = child;
     const who = child ? "child" : "parent";
@@ -79,7 +82,7 @@ export function player(name: string, prefix: string, highlight: Highlight): stri
       }
     }
     if (!reply) continue; // a summary: what it changes comes with the next call
-    const now = step("call", labels.call(length(child), tokens));
+    const now = step("call", labels.call(length(child), promptOf(usage)));
     add(child, [now], step("reply", labels.reply), reply);
     called[who] = reply.blocks.filter(({ kind }) => kind === "tool_use");
     if (called[who].length === 0) step("end", child ? labels.childEnd : labels.end);
