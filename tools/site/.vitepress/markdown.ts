@@ -81,9 +81,9 @@ export function configure(md: MarkdownRenderer): void {
       const heads = cells.filter(({ cell }) => cell.type === "th_open");
       for (const [j, { cell, text }] of cells.entries()) {
         cell.attrSet("data-head", heads[j % heads.length]?.text ?? "");
-        if (text.length <= SHORT) cell.attrJoin("class", "short");
+        if (widthOf(text) <= SHORT) cell.attrJoin("class", "short");
       }
-      token.attrSet("class", cells.some(({ text }) => text.length > LONG) ? "blocks" : "scrolls");
+      token.attrSet("class", cells.some(({ text }) => widthOf(text) > LONG) ? "blocks" : "scrolls");
     }
   });
   md.renderer.rules.table_open = (tokens, i, options, _, self) =>
@@ -108,11 +108,18 @@ export function configure(md: MarkdownRenderer): void {
 const ARROW = /[▲▶▼◀→←↑↓…]/g;
 const WIDE = /[⺀-鿿！-｠]/g;
 
-/** A diagram's lines meet, and on a phone its letters are as small as its longest line needs. */
+const widthOf = (text: string) => text.replace(WIDE, "ww").length;
+const DEEP = 24; // characters
+
+/** A diagram's lines meet. A line that is too long goes on under its last column, and nothing is cut. */
 function diagram(html: string, text: string): string {
-  const columns = Math.max(...text.split("\n").map((line) => line.replace(WIDE, "ww").length));
-  const lines = html.replace(ARROW, "<i>$&</i>").replace(WIDE, '<i class="wide">$&</i>');
-  return lines.replace("<div ", `<div style="--columns: ${columns}" `);
+  const columns = (line: string) => [...line.matchAll(/ {2,}(?=\S)/g)].map(({ 0: gap, index }) => index + gap.length);
+  const gaps = text.split("\n").map((line) => columns(line).findLast((column) => column <= DEEP) ?? 2);
+  let line = 0;
+  return html
+    .replace(/<span class="line">/g, () => `<span class="line" style="--gap: ${gaps[line++]}ch">`)
+    .replace(ARROW, "<i>$&</i>")
+    .replace(WIDE, '<i class="wide">$&</i>');
 }
 
 const headings = (tokens: Token[]) => tokens.filter(({ type }) => type === "heading_open");
