@@ -101,7 +101,7 @@ export const SYSTEM = `You are a coding agent working in ${WORKDIR}. Act first, 
 /** @returns what the model reads @throws why the call can't be run, which the model reads too */
 async function runTool(name: string, input: unknown, options: TurnOptions): Promise<string> {
   if (name !== "bash") throw new Error(`unknown tool ${name}: the only tool is bash`);
-  const { command } = input as { command?: unknown };
+  const { command } = (input ?? {}) as { command?: unknown };
   if (typeof command !== "string") throw new Error("bash: command is missing, or not a string");
   print(`$ ${fitToScreen(command)}\n`);
   await options.approve("Run this?");
@@ -274,8 +274,8 @@ function fitToScreen(text: string): string {
   const columns = process.stdout.columns || 80; // none if it is no terminal, 0 in some terminals
   const rows = process.stdout.rows || 24;
   const shown = text
-    .replace(/[\s\p{Cf}\u2800\u3164]{40,}/gu, (blanks) => ` [${blanks.length} blanks] `)
-    .replaceAll("\t", "    ");
+    .replaceAll("\t", "    ")
+    .replace(/[\s\p{Cf}\p{DI}\u2800]{40,}/gu, (blanks) => ` [${blanks.length} blanks] `); // DI: drawn as nothing
   const lines = shown.split("\n");
   const heights = lines.map((line) => Math.ceil(Buffer.byteLength(line) / columns) || 1); // in rows, at most
   const height = heights.reduce((sum, each) => sum + each, 0);
@@ -335,7 +335,10 @@ async function* typedRequests(rl: Interface, lines: string[]): AsyncGenerator<st
 /** @returns y, or a for always @throws if the user answers anything else: that is a no */
 async function ask(rl: Interface, question: string, signal?: AbortSignal): Promise<string> {
   if (!rl.terminal) throw new Error("not run: there is no terminal, so nobody can be asked; -y runs everything");
-  print(`${fitToScreen(question)}\n`);
+  const shown = question.split("\n");
+  const last = shown.pop(); // the question itself, with the path: it is never cut
+  if (shown.length > 0) print(`${fitToScreen(shown.join("\n"))}\n`);
+  print(`${last}\n`);
   const answer = await rl.question("[y: yes, a: always, anything else: no] ", { signal });
   if (answer === "y" || answer === "a") return answer;
   throw new Error(`not run: the user said no: ${answer || "(nothing)"}`);
@@ -367,7 +370,8 @@ async function main(): Promise<void> {
 
   if (terminal) {
     rl.on("line", (line) => lines.push(line));
-    rl.on("close", () => process.exit(turn ? 1 : process.exitCode)); // Ctrl-D; 1: the turn is not done
+    const isOpen = () => turn !== undefined || lines.length > 0;
+    rl.on("close", () => process.exit(isOpen() ? 1 : process.exitCode)); // Ctrl-D; 1: something is not done
   }
   rl.on("SIGINT", () => {
     lines.length = 0;

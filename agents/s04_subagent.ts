@@ -154,7 +154,7 @@ export async function runSubagent(prompt: string, options: TurnOptions): Promise
   try {
     await runTurn(messages, prompt, { ...options, system: CHILD_SYSTEM, tools, maxRounds: 30 });
   } catch (error) {
-    ending = `\n(the subagent was not done: ${messageOf(error)})`;
+    ending = `\n(the subagent was not done, but what it did is: ${messageOf(error)})`;
   }
   margin = "";
   const texts = messages.filter((message) => message.role === "assistant").map(textOf);
@@ -236,24 +236,30 @@ export async function runRead(path: string, offset = 1, limit = Number.POSITIVE_
 
 /** Lines of a large file. It is read bit by bit, and no further than they go, or than a result can hold. */
 async function readPart(file: string, offset: number, limit: number): Promise<string> {
+  const most = RESULT_LIMIT / 2; // characters
   let skip = offset - 1; // lines that are still to come before the first that is wanted
   let text = "";
+  const isEnough = () => text.length > most || text.split("\n").length > limit;
   for await (const chunk of fs.createReadStream(file, "utf8")) {
     const lines = String(chunk).split("\n");
     text += lines.slice(skip).join("\n");
     skip = Math.max(0, skip - (lines.length - 1)); // the last one goes on in the next chunk
-    const isEnough = text.split("\n").length > limit || text.length > RESULT_LIMIT;
-    if (isEnough) break;
+    if (isEnough()) break;
   }
   if (text === "") throw new Error(`there is no line ${offset}`);
-  return text.split("\n").slice(0, limit).join("\n");
+  const lines = text.slice(0, most).split("\n");
+  const isCut = text.length > most && lines.length > 1;
+  if (isCut) lines.pop(); // half a line
+  const part = lines.slice(0, limit);
+  const more = isEnough() ? `\n[more lines follow: go on with offset ${offset + part.length}]` : "";
+  return part.join("\n") + more;
 }
 // #endregion
 
 // #region writing
 const WriteInput = z.object({ path: z.string(), content: z.string() });
 addTool("write_file", "Write a file, and the folders it needs.", WriteInput, async ({ path, content }, { approve }) => {
-  await approve(`${content}\nWrite this to ${safePath(path)}?`);
+  await approve(`${content}\nWrite this to ${JSON.stringify(safePath(path))}?`);
   return runWrite(path, content);
 });
 
@@ -262,7 +268,7 @@ addTool("edit_file", "Replace old_text, which must occur exactly once.", EditInp
   const { path, old_text, new_text } = input;
   replaceOnce(path, old_text, new_text); // throws before the user is asked
   const change = `${old_text.replace(/^/gm, "- ")}\n${new_text.replace(/^/gm, "+ ")}`;
-  await approve(`${change}\nChange ${safePath(path)} like this?`);
+  await approve(`${change}\nChange ${JSON.stringify(safePath(path))} like this?`);
   return runEdit(path, old_text, new_text);
 });
 
@@ -274,7 +280,7 @@ export function runWrite(path: string, content: string): string {
   fs.mkdirSync(dirname(file), { recursive: true });
   const temporary = join(dirname(file), `${crypto.randomUUID()}.tmp`); // nobody can guess it, and plant a link there
   try {
-    fs.writeFileSync(temporary, content, { flag: "wx" });
+    fs.writeFileSync(temporary, content, { flag: "wx", mode: old?.mode });
     if (old) fs.chmodSync(temporary, old.mode);
     fs.renameSync(temporary, file);
   } finally {
@@ -491,11 +497,11 @@ function endLine({ type }: Anthropic.ContentBlock): void {
 
 /** @returns the text with long runs of blanks counted, so that they hide nothing; if it is too long, head and tail */
 function fitToScreen(text: string): string {
-  const columns = process.stdout.columns || 80; // none if it is no terminal, 0 in some terminals
+  const columns = (process.stdout.columns || 80) - margin.length; // none if it is no terminal, 0 in some terminals
   const rows = process.stdout.rows || 24;
   const shown = text
-    .replace(/[\s\p{Cf}\u2800\u3164]{40,}/gu, (blanks) => ` [${blanks.length} blanks] `)
-    .replaceAll("\t", "    ");
+    .replaceAll("\t", "    ")
+    .replace(/[\s\p{Cf}\p{DI}\u2800]{40,}/gu, (blanks) => ` [${blanks.length} blanks] `); // DI: drawn as nothing
   const lines = shown.split("\n");
   const heights = lines.map((line) => Math.ceil(Buffer.byteLength(line) / columns) || 1); // in rows, at most
   const height = heights.reduce((sum, each) => sum + each, 0);
@@ -555,7 +561,10 @@ async function* typedRequests(rl: Interface, lines: string[]): AsyncGenerator<st
 /** @returns y, or a for always @throws if the user answers anything else: that is a no */
 async function ask(rl: Interface, question: string, signal?: AbortSignal): Promise<string> {
   if (!rl.terminal) throw new Error("not run: there is no terminal, so nobody can be asked; -y runs everything");
-  print(`${fitToScreen(question)}\n`);
+  const shown = question.split("\n");
+  const last = shown.pop(); // the question itself, with the path: it is never cut
+  if (shown.length > 0) print(`${fitToScreen(shown.join("\n"))}\n`);
+  print(`${last}\n`);
   const answer = await rl.question("[y: yes, a: always, anything else: no] ", { signal });
   if (answer === "y" || answer === "a") return answer;
   throw new Error(`not run: the user said no: ${answer || "(nothing)"}`);
@@ -587,7 +596,8 @@ async function main(): Promise<void> {
 
   if (terminal) {
     rl.on("line", (line) => lines.push(line));
-    rl.on("close", () => process.exit(turn ? 1 : process.exitCode)); // Ctrl-D; 1: the turn is not done
+    const isOpen = () => turn !== undefined || lines.length > 0;
+    rl.on("close", () => process.exit(isOpen() ? 1 : process.exitCode)); // Ctrl-D; 1: something is not done
   }
   rl.on("SIGINT", () => {
     lines.length = 0;

@@ -275,6 +275,7 @@ export async function autoCompact(messages: Messages, trigger: Trigger, options:
     reply = await askForSummary(answered, options, focus);
   } catch (error) {
     options.signal.throwIfAborted();
+    if (trigger === "manual") throw new Error(`compaction failed: ${messageOf(error)}`); // main says so
     if (trigger === "auto") state.failures++; // after three in a row layer 2 waits until the user asks
     return print(`[compaction failed: ${messageOf(error)}]\n`);
   }
@@ -475,6 +476,7 @@ function append(file: string, text: string): void {
     fs.appendFileSync(file, text, { mode: 0o600 });
   } catch (error) {
     if (isNew) fs.rmSync(file, { force: true });
+    if (!hasIgnore) fs.rmSync(ignore, { force: true }); // it may be empty
     throw error;
   }
 }
@@ -494,6 +496,7 @@ function readSkill(file: string): z.output<typeof SkillHead> & { body: string } 
   const match = /^\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)(.*)$/s.exec(readText(file));
   if (!match) throw new Error("it doesn't begin with YAML between two --- lines");
   const [, head = "", body = ""] = match;
+  if (head.length > 10_000) throw new Error("its frontmatter is longer than 10,000 characters");
   const values: unknown = parseYaml(head, { logLevel: "error" }); // else yaml prints its warnings as they are
   return { ...check("the frontmatter", SkillHead, values), body: body.trim() };
 }
@@ -504,7 +507,7 @@ export class SkillLoader {
   readonly warnings: string[] = []; // about skills that were left out, for announceSkills
 
   constructor(folder: string) {
-    const isFolder = fs.statSync(folder, { throwIfNoEntry: false })?.isDirectory();
+    const isFolder = fs.existsSync(folder) && fs.statSync(folder).isDirectory(); // and no link to itself
     const names = isFolder ? fs.readdirSync(folder).sort() : [];
     const files = names.map((name) => join(folder, name, "SKILL.md"));
     for (const file of files.filter(fs.existsSync)) {
@@ -562,7 +565,7 @@ export async function runSubagent(prompt: string, options: TurnOptions): Promise
   try {
     await runTurn([], prompt, { ...options, system: CHILD_SYSTEM, tools, maxRounds: 30, state });
   } catch (error) {
-    ending = `\n(the subagent was not done: ${messageOf(error)})`;
+    ending = `\n(the subagent was not done, but what it did is: ${messageOf(error)})`;
   }
   margin = "";
   return (state.lastText || "(it said nothing)") + ending;
@@ -643,24 +646,30 @@ export async function runRead(path: string, offset = 1, limit = Number.POSITIVE_
 
 /** Lines of a large file. It is read bit by bit, and no further than they go, or than a result can hold. */
 async function readPart(file: string, offset: number, limit: number): Promise<string> {
+  const most = RESULT_LIMIT / 2; // characters
   let skip = offset - 1; // lines that are still to come before the first that is wanted
   let text = "";
+  const isEnough = () => text.length > most || text.split("\n").length > limit;
   for await (const chunk of fs.createReadStream(file, "utf8")) {
     const lines = String(chunk).split("\n");
     text += lines.slice(skip).join("\n");
     skip = Math.max(0, skip - (lines.length - 1)); // the last one goes on in the next chunk
-    const isEnough = text.split("\n").length > limit || text.length > RESULT_LIMIT;
-    if (isEnough) break;
+    if (isEnough()) break;
   }
   if (text === "") throw new Error(`there is no line ${offset}`);
-  return text.split("\n").slice(0, limit).join("\n");
+  const lines = text.slice(0, most).split("\n");
+  const isCut = text.length > most && lines.length > 1;
+  if (isCut) lines.pop(); // half a line
+  const part = lines.slice(0, limit);
+  const more = isEnough() ? `\n[more lines follow: go on with offset ${offset + part.length}]` : "";
+  return part.join("\n") + more;
 }
 // #endregion
 
 // #region writing
 const WriteInput = z.object({ path: z.string(), content: z.string() });
 addTool("write_file", "Write a file, and the folders it needs.", WriteInput, async ({ path, content }, { approve }) => {
-  await approve(`${content}\nWrite this to ${safePath(path)}?`);
+  await approve(`${content}\nWrite this to ${JSON.stringify(safePath(path))}?`);
   return runWrite(path, content);
 });
 
@@ -669,7 +678,7 @@ addTool("edit_file", "Replace old_text, which must occur exactly once.", EditInp
   const { path, old_text, new_text } = input;
   replaceOnce(path, old_text, new_text); // throws before the user is asked
   const change = `${old_text.replace(/^/gm, "- ")}\n${new_text.replace(/^/gm, "+ ")}`;
-  await approve(`${change}\nChange ${safePath(path)} like this?`);
+  await approve(`${change}\nChange ${JSON.stringify(safePath(path))} like this?`);
   return runEdit(path, old_text, new_text);
 });
 
@@ -681,7 +690,7 @@ export function runWrite(path: string, content: string): string {
   fs.mkdirSync(dirname(file), { recursive: true });
   const temporary = join(dirname(file), `${crypto.randomUUID()}.tmp`); // nobody can guess it, and plant a link there
   try {
-    fs.writeFileSync(temporary, content, { flag: "wx" });
+    fs.writeFileSync(temporary, content, { flag: "wx", mode: old?.mode });
     if (old) fs.chmodSync(temporary, old.mode);
     fs.renameSync(temporary, file);
   } finally {
@@ -790,9 +799,15 @@ class WindowFull extends Error {}
 /** Whether the prompt, or the reply to it, has no room in the window, so that a shorter one can help. */
 function isTooLong(error: unknown): boolean {
   if (!(error instanceof Anthropic.APIError)) return error instanceof WindowFull;
-  const [, output, window] = /\+ (\d+) > (\d+)/.exec(error.message) ?? []; // max_tokens alone can be too much
-  if (Number(output) >= Number(window)) return false;
-  return /^413|^400.*(too long|context (limit|length|size|window))/s.test(error.message); // a 504 "took too long"
+  if (hasNoRoom(error)) return false;
+  const words = /^413|^400.*\b(prompt|input|context)\b.*\b(too (long|large)|limit|length|size|window|exceeds)\b/is;
+  return words.test(error.message); // each server has its own
+}
+
+/** Whether `max_tokens` alone fills the window that the server names: then a shorter prompt does not help. */
+function hasNoRoom({ message }: Error): boolean {
+  const numbers = (message.match(/\b\d{4,7}\b/g) ?? []).map(Number);
+  return numbers.includes(MAX_TOKENS) && Math.max(...numbers) < 1.1 * MAX_TOKENS;
 }
 
 /** Calls the model. If the prompt is too long, the estimate was wrong: forgets more and more, and tries again. */
@@ -872,8 +887,14 @@ function saveResult(result: Anthropic.ToolResultBlockParam): Anthropic.ToolResul
 // #endregion
 
 // #region resume
-const isBlock = (value: unknown) => z.looseObject({ type: z.string() }).safeParse(value).success;
-const Block = z.custom<Anthropic.ContentBlockParam>(isBlock);
+const AnyBlock = z.discriminatedUnion("type", [
+  z.looseObject({ type: z.literal("text"), text: z.string() }),
+  z.looseObject({ type: z.literal("thinking"), thinking: z.string() }),
+  z.looseObject({ type: z.literal("redacted_thinking") }),
+  z.looseObject({ type: z.literal("tool_use"), id: z.string(), name: z.string() }),
+  z.looseObject({ type: z.literal("tool_result"), tool_use_id: z.string() }),
+]);
+const Block = z.custom<Anthropic.ContentBlockParam>((value) => AnyBlock.safeParse(value).success);
 const Message = z.object({ role: z.enum(["user", "assistant"]), content: z.union([z.string(), z.array(Block)]) });
 const Compaction = z.object({ type: z.literal("compaction"), messages: z.array(Message) });
 const Rest = z.object({ charsPerToken: z.number().min(0.5).max(10), files: z.array(z.string()), todos: TodoItems });
@@ -887,7 +908,7 @@ export function resume(file: string, options: TurnOptions): Messages {
   if (history.length === 0) throw new Error(`--resume: ${file} contains no messages; name another file`);
   for (const { charsPerToken, files, todos } of lines) {
     state.charsPerToken = charsPerToken ?? state.charsPerToken;
-    state.files = files ?? state.files;
+    state.files = (files ?? state.files).slice(0, RECENT_FILES);
     TODO.items = todos ?? TODO.items;
   }
   const lost = { type: "tool_result" as const, content: "(interrupted; it may have run)", is_error: true };
@@ -1050,11 +1071,11 @@ function endLine({ type }: Anthropic.ContentBlock): void {
 
 /** @returns the text with long runs of blanks counted, so that they hide nothing; if it is too long, head and tail */
 function fitToScreen(text: string): string {
-  const columns = process.stdout.columns || 80; // none if it is no terminal, 0 in some terminals
+  const columns = (process.stdout.columns || 80) - margin.length; // none if it is no terminal, 0 in some terminals
   const rows = process.stdout.rows || 24;
   const shown = text
-    .replace(/[\s\p{Cf}\u2800\u3164]{40,}/gu, (blanks) => ` [${blanks.length} blanks] `)
-    .replaceAll("\t", "    ");
+    .replaceAll("\t", "    ")
+    .replace(/[\s\p{Cf}\p{DI}\u2800]{40,}/gu, (blanks) => ` [${blanks.length} blanks] `); // DI: drawn as nothing
   const lines = shown.split("\n");
   const heights = lines.map((line) => Math.ceil(Buffer.byteLength(line) / columns) || 1); // in rows, at most
   const height = heights.reduce((sum, each) => sum + each, 0);
@@ -1087,7 +1108,8 @@ function report(error: unknown): void {
   if (/^Unknown option/.test(text)) text += `; ${USAGE}`;
   if (error instanceof Refusal) text += "; the request is forgotten, but what was done remains";
   if (isRejected(error) || isTooLong(error)) text += `; ${TAKEN_OUT}`;
-  if (/exceed context/.test(text)) text += "; set CONTEXT_WINDOW to the tokens of your server's window";
+  const isWindow = error instanceof Anthropic.APIError && (isTooLong(error) || hasNoRoom(error));
+  if (isWindow) text += "; set CONTEXT_WINDOW to the tokens of your server's window";
   print(`\n[${text}]\n`);
   process.exitCode = 1;
 }
@@ -1144,7 +1166,10 @@ async function* typedRequests(rl: Interface, lines: string[]): AsyncGenerator<st
 /** @returns y, or a for always @throws if the user answers anything else: that is a no */
 async function ask(rl: Interface, question: string, signal?: AbortSignal): Promise<string> {
   if (!rl.terminal) throw new Error("not run: there is no terminal, so nobody can be asked; -y runs everything");
-  print(`${fitToScreen(question)}\n`);
+  const shown = question.split("\n");
+  const last = shown.pop(); // the question itself, with the path: it is never cut
+  if (shown.length > 0) print(`${fitToScreen(shown.join("\n"))}\n`);
+  print(`${last}\n`);
   const answer = await rl.question("[y: yes, a: always, anything else: no] ", { signal });
   if (answer === "y" || answer === "a") return answer;
   throw new Error(`not run: the user said no: ${answer || "(nothing)"}`);
@@ -1193,7 +1218,8 @@ async function main(): Promise<void> {
 
   if (terminal) {
     rl.on("line", (line) => lines.push(line));
-    rl.on("close", () => process.exit(turn ? 1 : process.exitCode)); // Ctrl-D; 1: the turn is not done
+    const isOpen = () => turn !== undefined || lines.length > 0;
+    rl.on("close", () => process.exit(isOpen() ? 1 : process.exitCode)); // Ctrl-D; 1: something is not done
   }
   rl.on("SIGINT", () => {
     lines.length = 0;

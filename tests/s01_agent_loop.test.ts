@@ -645,7 +645,7 @@ describe("the program", sideBySide, () => {
     assert.equal(run.journal.length, 3, "requests: nothing after the q");
   });
 
-  for (const signal of ["SIGTERM", "SIGHUP"] as const) {
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     test(`takes the running command along on ${signal}, even if it comes twice`, async (t) => {
       const run = await start(t, lesson, ["-y", "go"], { replies: [bash(ENDLESS)] });
       await until(() => isUp(run.cwd));
@@ -813,6 +813,13 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
       await run.ended;
     });
 
+    test(`${prompt.slice(0, 3)}: exits with 1 on Ctrl-D when a line was not carried out`, async (t) => {
+      const run = await start(t, lesson, ["-y"], { replies: [bash("touch never")], terminal: true });
+      await run.waitFor(prompt);
+      run.type(`go\r${CTRL_D}`);
+      assert.equal(await run.ended, 1);
+    });
+
     test(`${prompt.slice(0, 3)}: exits with 1 on Ctrl-D while a request of the command line is carried out`, async (t) => {
       const run = await start(t, lesson, ["-y", "go"], { replies: [bash(ENDLESS)], terminal: true });
       await until(() => isUp(run.cwd));
@@ -842,7 +849,7 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
 
   for (const [what, command, visible] of [
     ["blanks in a command", `ls${" ".repeat(1_920)}; touch hidden`, /ls \[1920 blanks\] ; touch hidden/],
-    ["what only looks blank", `ls ${"\u200b\u2800\u3164 ".repeat(480)}; touch hidden`, /ls.*1921.*touch hidden/],
+    ["what only looks blank", `ls ${"\u200b\u2800\u3164\uffa0 ".repeat(480)}; touch hidden`, /ls.*2401.*touch hidden/],
     ["the middle of a long command", `first ${".".repeat(5_000)} last`, /\$ first(.|\n)*5011 characters(.|\n)* last/],
     ["nothing that fits", "echo one\n  echo two\necho three", /\$ echo one\n {2}echo two\necho three\nRun this\?/],
   ] as const) {

@@ -13,12 +13,15 @@ import {
   folder,
   goOn,
   type Lesson,
+  noTerminal,
   onEach,
   optionsFor,
   resultsIn,
   say,
   server,
+  start,
   step,
+  test,
   turn,
   until,
   use,
@@ -195,4 +198,18 @@ onEach({ s04, s06 }, (lesson, test) => {
     const pieces = `${"x".repeat(19)}\n${"\r".repeat(20)}next`; // of 20 characters; nothing of the second is printed
     assert.match((await taskBy(say(pieces))).printed, /^( +)x{19}\n\1next$/m);
   });
+});
+
+step("program");
+test("the question about a command of a child counts its margin, too", { skip: noTerminal }, async (t) => {
+  const command = ["rm -rf here", ...Array.from({ length: 18 }, () => `: ${"x".repeat(78)}`)].join("\n");
+  const replies = [call(use("task", { prompt: "go" })), bash(command), say("Child done."), say("Done.")];
+  const shell = (agent: string) => `stty cols 80 rows 24; ${agent}`;
+  const run = await start(t, "s04_subagent", [], { replies, terminal: true, shell });
+  await run.waitFor("s04 >> ");
+  run.type("go\r");
+  await run.waitFor("anything else: no] ");
+  assert.match(run.screen(), /rm -rf here(.|\s)*19 lines in all/);
+  run.type("\r");
+  await run.waitFor("Done.");
 });

@@ -1,7 +1,7 @@
 // Skills: one line each in the system prompt, and the body when the model asks for it.
 
 import assert from "node:assert/strict";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -104,6 +104,7 @@ onEach({ s05, s06 }, (lesson, test) => {
     ["with a name that breaks out of the tag", skillText("'a\"><b'", "d", "body"), /name/],
     ["with a name of more than 64 characters", skillText("x".repeat(65), "d", "body"), /name/],
     ["with a blank description", skillText("one", "' '", "body"), /description/],
+    ["with a very long head", `---\nname: one\ndescription: d\nlist:\n${"- a\n".repeat(3_000)}---\nbody`, /10,000/],
     ["that is binary", Uint8Array.from([0, 255, 254, 0, 1]), /./],
     ["with a description of more than 1,024 characters", skillText("one", "x".repeat(1_025), "body"), /description/],
   ] satisfies [string, string | Uint8Array, RegExp][]) {
@@ -159,10 +160,14 @@ onEach({ s05, s06 }, (lesson, test) => {
   });
 
   step("SkillLoader.descriptions");
-  test("a folder of skills may be a file", () => {
+  test("a folder of skills may be a file, or a link to itself", () => {
     writeFileSync(join(folder, "file"), "no folder");
-    const loader = new lesson.SkillLoader(join(folder, "file"));
-    assert.deepEqual([typeof loader.descriptions(), loader.warnings], ["string", []]);
+    symlinkSync("loop", join(folder, "loop"));
+    for (const name of ["file", "loop"]) {
+      const loader = new lesson.SkillLoader(join(folder, name));
+      assert.deepEqual([typeof loader.descriptions(), loader.warnings], ["string", []]);
+    }
+    rmSync(join(folder, "loop"));
   });
 
   test("a folder of skills need not be there, and may hold other things", () => {

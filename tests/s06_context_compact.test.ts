@@ -2,9 +2,11 @@
 
 import assert from "node:assert/strict";
 import fs, {
+  closeSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   readFileSync,
   realpathSync,
@@ -261,16 +263,15 @@ describe("a transcript", () => {
 
   step("saveLargeResults");
   test("is not left behind empty when the disk is full", async () => {
-    mock.method(fs, "appendFileSync", (file: string) => {
-      writeFileSync(file, "");
-      throw new Error("ENOSPC: no space left on device");
-    });
-    for (let i = 0; i < 3; i++) await talkTo(s06).ask("first", say("ok"));
-    mock.restoreAll();
-    assert.deepEqual(
-      readdirSync(TRANSCRIPT_DIR).filter((name) => name.endsWith("jsonl")),
-      [],
-    );
+    for (const name of ["appendFileSync", "writeFileSync"] as const) {
+      mock.method(fs, name, (file: string) => {
+        closeSync(openSync(file, "w"));
+        throw new Error("ENOSPC: no space left on device");
+      });
+      for (let i = 0; i < 3; i++) await talkTo(s06).ask("first", say("ok"));
+      mock.restoreAll();
+      assert.deepEqual(readdirSync(TRANSCRIPT_DIR), []);
+    }
   });
 
   test("can be read by its owner alone, and git does not see it; those of children are in tasks/", async () => {
@@ -570,8 +571,8 @@ describe("layer 2", () => {
       { role: "assistant", content: [{ type: "text", text: "words ".repeat(100) }] },
     );
     expectRejection(/input: Input should be a valid dictionary/); // this server is strict
-    const { printed, error } = await talk.compact(say("A summary."));
-    assert.deepEqual([error, /compaction failed: API error 400/.test(printed)], [undefined, true]);
+    const { error } = await talk.compact(say("A summary."));
+    assert.match(error ?? "", /compaction failed: API error 400/);
     assert.deepEqual(contents(small.microCompact(talk.messages, 0)), ["[Previous: used read_file]"]);
   });
 
@@ -930,6 +931,17 @@ describe("a prompt that is too long after all", () => {
     assert.match(compressed(), /\n\nA summary\.$/);
   });
 
+  test("is known by the words of other servers, too", async () => {
+    for (const message of ["Input length 40000 exceeds the maximum allowed", "maximum context length is 8192 tokens"]) {
+      const talk = talkTo(s06);
+      await talk.ask("first", say("ok"));
+      server.fail({ kind: "status", status: 400, message });
+      const { error, printed } = await talk.ask("second", say("done"));
+      assert.deepEqual([error, /micro_compact/.test(printed)], [undefined, true], message);
+    }
+    server.journal.length = from; // these were not the server's own words
+  });
+
   test("where max_tokens counts, without CONTEXT_WINDOW, does not cost the history, and the error names it", async (t) => {
     const talk = talkTo(s06);
     await talk.ask("first", say("words ".repeat(500)));
@@ -941,6 +953,11 @@ describe("a prompt that is too long after all", () => {
       );
     Object.assign(server, { contextLimit: 32_000, countsMaxTokens: true });
     assert.match((await talk.ask("second")).error ?? "", /exceed context limit/);
+    isAsBefore();
+    const message = "maximum context length is 32000 tokens. However, you requested 32000 output tokens";
+    server.fail({ kind: "status", status: 400, message });
+    await talk.ask("third");
+    server.journal.pop(); // these were not the server's own words
     isAsBefore();
     expectRejection(/exceed context limit/);
     const run = await start(t, "s06_context_compact", ["go"], {
@@ -1079,7 +1096,7 @@ test("a subagent that runs out of rounds answers with its last text, not with th
     return calls++ === 0 ? first : later;
   });
   assert.match(kinds(sent), /summary/);
-  const answer = "so far\n(the subagent was not done: out of rounds: 30 were allowed)";
+  const answer = "so far\n(the subagent was not done, but what it did is: out of rounds: 30 were allowed)";
   assert.deepEqual([calls, contents(talk.messages)], [30, [answer]]);
 });
 
@@ -1178,6 +1195,7 @@ describe("--resume", () => {
       { role: "system", content: "x" },
       { role: "user", content: [{}] },
       { ...user("a"), todos: "no" },
+      { role: "assistant", content: [{ type: "thinking" }] },
     ]) {
       writeFileSync("old.jsonl", `${JSON.stringify(user("first"))}\n${JSON.stringify(wrong)}\n`);
       assert.match((await resume("old.jsonl")).error, /line 2 of old\.jsonl is broken/, JSON.stringify(wrong));
