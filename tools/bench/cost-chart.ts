@@ -11,8 +11,8 @@ const COLOURS = {
 };
 const STYLE = `svg{font:12px system-ui,sans-serif;color:var(--text);${COLOURS.light}}@media (prefers-color-scheme:dark){svg{${COLOURS.dark}}}`;
 
-/** A bar for each strategy but those that were tried in vain, the cheapest first. @returns an SVG file that follows the reader's light or dark mode */
-function drawStrategies({ strategies }: Results): string {
+/** A bar for each strategy but those that were tried in vain, the cheapest first. On a narrow screen the names are above the bars. @returns an SVG file that follows the reader's light or dark mode */
+function drawStrategies({ strategies }: Results, isNarrow: boolean): string {
   const price = READ_PRICES.length - 1; // the price of the newest models
   const base = strategies["never compacting"]?.costs[price] ?? Number.NaN;
   const shown = Object.entries(strategies).filter(([name]) => !tried.includes(name));
@@ -22,19 +22,27 @@ function drawStrategies({ strategies }: Results): string {
   });
   rows.sort((a, b) => a.cost - b.cost);
   const { document } = parseHTML("<html></html>");
+  const text = (channel: string, more: Plot.TextOptions) =>
+    Plot.text(rows, { y: "name", text: channel, textAnchor: "start", fill: "var(--text)", ...more });
   const chart = Plot.plot({
     document,
-    width: 760,
-    height: 75 + 22 * rows.length,
-    marginLeft: 300,
-    marginRight: 160,
+    width: isNarrow ? 340 : 760,
+    height: 75 + (isNarrow ? 42 : 22) * rows.length,
+    marginLeft: isNarrow ? 4 : 300,
+    marginRight: isNarrow ? 130 : 160,
     marginBottom: 40,
     style: { background: "transparent", fontSize: "12px" },
     x: { label: "cost, where never compacting is 1", grid: true, ticks: 5 },
-    y: { label: null, domain: rows.map(({ name }) => name), tickSize: 0 },
+    y: { label: null, domain: rows.map(({ name }) => name), tickSize: 0, axis: isNarrow ? null : "left" },
     marks: [
-      Plot.barX(rows, { x: "cost", y: "name", fill: ({ name }) => (name === "s06" ? "var(--s06)" : "var(--other)") }),
-      Plot.text(rows, { x: "cost", y: "name", text: "label", textAnchor: "start", dx: 6, fill: "var(--text)" }),
+      Plot.barX(rows, {
+        x: "cost",
+        y: "name",
+        fill: ({ name }) => (name === "s06" ? "var(--s06)" : "var(--other)"),
+        insetTop: isNarrow ? 20 : 0,
+      }),
+      text("label", { x: "cost", dx: 6, dy: isNarrow ? 10 : 0 }),
+      isNarrow ? text("name", { x: 0, dy: -9 }) : undefined,
     ],
   });
   const style = document.createElement("style");
@@ -46,8 +54,8 @@ function drawStrategies({ strategies }: Results): string {
   return `${chart.outerHTML}\n`;
 }
 
-/** The file of docs/figures that shows the figures of the bench of the project at `root`. */
+/** The files of docs/figures that show the figures of the bench of the project at `root`. */
 export function figures(root: string): Record<string, string> {
   const results: Results = JSON.parse(readFileSync(join(root, "tools/bench/public.json"), "utf8"));
-  return { "strategies.svg": drawStrategies(results) };
+  return { "strategies.svg": drawStrategies(results, false), "strategies.narrow.svg": drawStrategies(results, true) };
 }

@@ -2,7 +2,7 @@
 import { posix, relative } from "node:path";
 import type { MarkdownRenderer } from "vitepress";
 import { diffTable, type Highlight } from "./code.ts";
-import { addressOf, counterpartOf, demoNumbers, lessons, ROOT, read, translated, withClone } from "./files.ts";
+import { addressOf, counterpartOf, demoNumbers, has, lessons, ROOT, read, translated, withClone } from "./files.ts";
 import { player, stepOf } from "./player.ts";
 import { SECTIONS } from "./sections.ts";
 import { words } from "./words.ts";
@@ -90,7 +90,15 @@ export function configure(md: MarkdownRenderer): void {
     `<div class="table" tabindex="0">${self.renderToken(tokens, i, options)}`;
   md.renderer.rules.table_close = () => "</table></div>";
 
-  const { fence, text } = md.renderer.rules;
+  // A figure that has a drawing for narrow screens
+  const { fence, image, text } = md.renderer.rules;
+  md.renderer.rules.image = (tokens, i, ...rest) => {
+    const html = image?.(tokens, i, ...rest) ?? "";
+    const narrow = tokens[i]?.attrGet("src")?.replace(/\.svg$/, ".narrow.svg") ?? "";
+    return has(narrow.slice(1))
+      ? `<picture><source media="(max-width: 640px)" srcset="${narrow}">${html}</picture>`
+      : html;
+  };
   md.renderer.rules.fence = (tokens, i, options, env, self) => {
     const { info = "" } = tokens[i] ?? {};
     const [kind, name, region] = info.split(" ");

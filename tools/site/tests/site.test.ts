@@ -5,7 +5,7 @@ import type { Page } from "playwright-core";
 import { createMarkdownRenderer } from "vitepress";
 import { addressOf as addressOnSite, ROOT, socialLinks, withClone } from "../.vitepress/files.ts";
 import { configure } from "../.vitepress/markdown.ts";
-import { hasChinese, PHONE, pageAt, read, S01, scrollTo, visit, WIDE } from "./browser.ts";
+import { hasChinese, PHONE, pageAt, pages, read, S01, scrollTo, visit, WIDE } from "./browser.ts";
 
 const languages = hasChinese ? ["", "zh/"] : [""];
 
@@ -53,7 +53,13 @@ test("a link to lines marks them in the source and scrolls there", async () => {
 
 describe("tables", () => {
   test("on a phone a table of text becomes blocks, one of numbers scrolls, and no short cell breaks", async () => {
-    for (const path of ["s06_context_compact.html", "benchmarks.html", "promises.html", "index.html"])
+    const paths = [
+      "s06_context_compact.html",
+      "benchmarks.html",
+      "promises.html",
+      ...languages.map((prefix) => `${prefix}index.html`),
+    ];
+    for (const path of paths)
       await visit(path, { viewport: PHONE }, async (page) => {
         const broken = await page.locator(".vp-doc .short").evaluateAll((cells) =>
           cells.flatMap((cell) => {
@@ -81,6 +87,26 @@ describe("tables", () => {
     await visit("benchmarks.html", { viewport: PHONE }, async (page) => {
       assert.ok((await page.locator(".vp-doc table.scrolls").count()) > 0);
     });
+    for (const prefix of languages)
+      await visit(`${prefix}index.html`, { viewport: PHONE }, async (page) => {
+        assert.match(
+          (await page.locator(".vp-doc table").first().getAttribute("class")) ?? "",
+          /blocks/,
+          "the lessons",
+        );
+      });
+  });
+
+  test("in a wide window none is cut", async () => {
+    for (const path of ["benchmarks.html", "promises.html", "s06_context_compact.html"])
+      await visit(path, {}, async (page) => {
+        const cut = await page
+          .locator(".vp-doc .table")
+          .evaluateAll((all) =>
+            all.filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.textContent),
+          );
+        assert.deepEqual(cut, [], path);
+      });
   });
 
   test("no word of a table breaks in the middle", async () => {
@@ -113,6 +139,39 @@ describe("tables", () => {
           }, broken.toString());
           assert.deepEqual(words, [], `${path}, ${viewport.width}`);
         });
+  });
+});
+
+test("nothing that is drawn or printed with letters is cut or smaller than 12 pixels, and a drawing's lines stay whole", async () => {
+  const lessons = pages.filter((page) => /^(zh\/)?s\d\d_/.test(page));
+  for (const path of lessons)
+    await visit(path, {}, async (page) => {
+      for (const width of [390, 1280, 1440]) {
+        await page.setViewportSize({ width, height: 900 });
+        const wrong = await page.locator(".vp-doc .language-text pre").evaluateAll((blocks) =>
+          blocks.flatMap((block) => {
+            const code = block.querySelector("code");
+            const isSmall = Number.parseFloat(getComputedStyle(code ?? block).fontSize) < 12;
+            const isCut = block.scrollWidth > block.clientWidth;
+            const isDrawing = /[│▶▼┘]/.test(block.textContent ?? "");
+            const heights = [...block.querySelectorAll(".line")].map((line) => line.clientHeight).filter(Boolean);
+            const isBroken = Math.max(...heights) > 1.5 * Math.min(...heights);
+            return isSmall || isCut || (isDrawing && isBroken) ? [block.textContent] : [];
+          }),
+        );
+        assert.deepEqual(wrong, [], `${path}, ${width}`);
+      }
+    });
+});
+
+test("on a phone the chart of the strategies is drawn for it", async () => {
+  await visit("benchmarks.html", { viewport: PHONE }, async (page) => {
+    const chart = page.locator(".vp-doc picture img");
+    assert.match(await chart.evaluate((image: HTMLImageElement) => image.currentSrc), /strategies\.narrow/);
+    const scale = await chart.evaluate((image: HTMLImageElement) => image.clientWidth / image.naturalWidth);
+    assert.ok(scale >= 1, `its letters of 12 pixels are drawn at ${scale}`);
+    await page.setViewportSize(WIDE);
+    assert.doesNotMatch(await chart.evaluate((image: HTMLImageElement) => image.currentSrc), /narrow/);
   });
 });
 

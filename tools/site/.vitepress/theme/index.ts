@@ -12,7 +12,10 @@ export default {
   extends: DefaultTheme,
   Layout: {
     setup() {
-      onContentUpdated(startPlayers);
+      onContentUpdated(() => {
+        document.querySelector(".VPHome")?.setAttribute("role", "main"); // other pages have one
+        startPlayers();
+      });
       return () => h(DefaultTheme.Layout);
     },
   },

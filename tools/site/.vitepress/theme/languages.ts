@@ -1,6 +1,6 @@
 /** Switching the language keeps the section. */
 
-const NAV = 120; // pixels at the top of the window: a heading above them is of the section that one reads
+const NAV = 150; // pixels at the top of the window: a heading above them is of the section that one reads
 
 /** The address of the section that one reads, if `to` is this page in the other language. */
 export function sameSection(to: string): string | undefined {
