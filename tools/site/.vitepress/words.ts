@@ -132,7 +132,7 @@ const ZH: typeof EN = {
       note: "程序添加的内容",
     },
     request: (isChild, isSummary, isWaiting) =>
-      `${isChild ? "子智能体的" : ""}下一次请求${isSummary ? "（写摘要）" : ""}${isWaiting ? "（还差结果）" : ""}：`,
+      `${isChild ? "子智能体的" : ""}下一次请求${isSummary ? "（写摘要）" : ""}${isWaiting ? "（等待结果）" : ""}：`,
     noRequest: "不再有请求。",
     unit: "token",
     read: "读自缓存",
