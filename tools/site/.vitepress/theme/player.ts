@@ -55,7 +55,7 @@ function start(player: HTMLElement): void {
     }
     const top = lineAt(line)?.offsetTop ?? 0;
     const isInSight = (from: number) => top >= from && top < from + script.clientHeight - 48;
-    const home = find(".loop").offsetTop - 8; // the padding: so it stays where it was before scripts ran
+    const home = find(".loop").offsetTop; // where it was before scripts ran
     if (isInSight(home)) script.scrollTop = home;
     else if (!isInSight(script.scrollTop)) script.scrollTop = lineAt(line - 1)?.offsetTop ?? 0;
   }
