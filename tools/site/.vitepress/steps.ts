@@ -107,7 +107,7 @@ export function stepsOf(name: string, prefix: string): { steps: Step[]; items: I
     const says = labels.call(length(child), call ? promptOf(call.usage) : 0);
     const now = step("call", "call", says, { mark: "round" });
     next++;
-    isWaiting = !isDone;
+    isWaiting = !isDone || child; // for those of the next round, or of task
     add(child, [now], step("reply", "reply", labels.reply), reply);
     const tools = toolsOf(reply);
     step("if", "if", child && isDone ? labels.childEnd : labels.if(tools.length), {
