@@ -87,9 +87,12 @@ function columnsOf({ moments }: Timeline, view: View): number[] {
   return heaviest(calls, moments.length, MOST_COLUMNS, (call) => call).map(({ x }) => x);
 }
 
+/** How many marks there is space for in a chart. */
+const marksIn = (width: number) => (width - MARGIN.left - MARGIN.right) / MARK;
+
 /** The compactions that are drawn: of those that are too close to be told apart, the one that took away most. */
 export const drawnCompactions = ({ compactions, moments }: Timeline, width: number): Compaction[] =>
-  heaviest(compactions, moments.length, width / MARK, ({ moment: x, before, after }) => {
+  heaviest(compactions, moments.length, marksIn(width), ({ moment: x, before, after }) => {
     return { x, weight: before.tokens - after.tokens };
   });
 
@@ -125,9 +128,9 @@ export function drawChart(timeline: Timeline, { document, width, height, words, 
   const { rows, series } = rowsOf(timeline, view);
   const isContext = view === "context";
   const missed = moments.flatMap(({ missed }, x) => (missed ? [{ x, weight: missed.tokens }] : []));
-  const drawn = heaviest(missed, moments.length, width / MARK, (each) => each);
+  const drawn = heaviest(missed, moments.length, marksIn(width), (each) => each);
   const cold = drawn.map(({ x }) => x - 0.5);
-  const requests = heaviest(timeline.requests, moments.length, width / MARK, ({ moment: x }) => ({ x, weight: 0 }));
+  const requests = heaviest(timeline.requests, moments.length, marksIn(width), ({ moment: x }) => ({ x, weight: 0 }));
   const rewrites = drawnCompactions(timeline, width).map((each) => {
     return { x: each.moment - 0.5, from: each.before.tokens, to: each.after.tokens, colour: colourFor(each) };
   });
@@ -163,7 +166,7 @@ export function drawChart(timeline: Timeline, { document, width, height, words, 
         textAnchor: "start",
       }),
       Plot.text(above, {
-        ...{ ...label, fill: "var(--cv-alert)", frameAnchor: "top-left", dx: 4, dy: 4, textAnchor: "start" },
+        ...{ ...label, fill: "var(--cv-alert)", frameAnchor: "top-right", dy: -27, textAnchor: "end" },
         text: ({ tokens, source }) => `↑ ${words.limit(tokens, source)}`,
       }),
     );

@@ -25,7 +25,7 @@ const en = {
       `${name} is JSON, but no session: it has no messages. Choose a transcript of s06 or a session of Claude Code.`,
   } satisfies Record<Fault["fault"], (name: string) => string>,
   kinds: {
-    ...{ unexplained: "not in the file: system, tools …", summary: "summary", file: "restored files" },
+    ...{ unexplained: "not in the file", summary: "summary", file: "restored files" },
     ...{ request: "requests", client: "written by the client", reply: "replies", thinking: "thinking", call: "calls" },
     ...{ read: "read from the cache", written: "written to the cache", input: "not cached", output: "output" },
   } as Record<string, string>,
@@ -78,7 +78,7 @@ const en = {
   lostKind: (kind: Lost["kind"], count: number, most: number) =>
     `${whole(count)} ${kind}${count > most ? `, the ${most} named most` : ""}:`,
   thought: "This was thinking. Its text is the same; the API takes it as a reply now.",
-  sessions: (count: number) => `Sessions (${count})`,
+  sessions: "Sessions",
   listed: (calls: number, compactions: number, bytes: number) =>
     `${counted(calls, "model call")} · ${counted(compactions, "compaction")} · ${kilobytes(bytes)}`,
   ofSubagent: "subagent",
@@ -121,7 +121,7 @@ const en = {
   source: ({ source: { by, charsPerToken } }: Timeline) => {
     const ratio = `${charsPerToken.toFixed(1)} characters a token`;
     const texts = {
-      counted: `The sizes of prompts are counted by the API. Those of their parts are estimates, at ${ratio}; what is left is not in the file.`,
+      counted: `The sizes of prompts are counted by the API. Those of their parts are estimates, at ${ratio}; what is left is not in the file: the system prompt, the tools, and what else the client sends.`,
       recorded: `Sizes are estimates, at the transcript's own ${ratio}; system and tools are missing, as the file holds no counts.`,
       assumed: `Sizes are estimates, at ${ratio}; system and tools are missing, as the file holds no counts.`,
     };
@@ -172,7 +172,7 @@ const zh: Words = {
     json: (name) => `${name} 是 JSON，但不是会话：里面没有消息。请选择 s06 的会话记录或 Claude Code 的会话。`,
   },
   kinds: {
-    ...{ unexplained: "不在文件里：系统提示词、工具等", summary: "摘要", file: "恢复的文件" },
+    ...{ unexplained: "不在文件里", summary: "摘要", file: "恢复的文件" },
     ...{ request: "用户请求", client: "客户端写的消息", reply: "模型回复", thinking: "思考", call: "工具调用" },
     ...{ read: "读缓存", written: "写缓存", input: "未缓存", output: "输出" },
   },
@@ -221,7 +221,7 @@ const zh: Words = {
   lostKind: (kind, count, most) =>
     `${whole(count)} 个${{ paths: "路径", names: "名称", values: "值" }[kind]}${count > most ? `，列出提到最多的 ${most} 个` : ""}：`,
   thought: "这原是思考；文字未变，现在作为模型回复发给 API。",
-  sessions: (count) => `会话（${count}）`,
+  sessions: "会话",
   listed: (calls, compactions, bytes) =>
     `${whole(calls)} 次模型调用 · ${whole(compactions)} 次压缩 · ${kilobytes(bytes)}`,
   ofSubagent: "子智能体",
@@ -267,7 +267,7 @@ const zh: Words = {
   source: ({ source: { by, charsPerToken } }) => {
     const ratio = charsPerToken.toFixed(1);
     const texts = {
-      counted: `提示词的大小由 API 计数。各部分的大小按每个 token ${ratio} 个字符估算，余下的部分不在文件里。`,
+      counted: `提示词的大小由 API 计数。各部分的大小按每个 token ${ratio} 个字符估算；余下的部分不在文件里：系统提示词、工具，以及客户端另外发送的内容。`,
       recorded: `大小按会话记录自己的比值估算（每个 token ${ratio} 个字符）；文件里没有计数，因此不含系统提示词与工具。`,
       assumed: `大小按每个 token ${ratio} 个字符估算；文件里没有计数，因此不含系统提示词与工具。`,
     };

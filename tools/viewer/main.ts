@@ -45,8 +45,8 @@ export function mount(element: HTMLElement, { source, served, compact = false, l
   const status = make("p", { className: "cv-status", role: "status" });
   const title = make("h1");
   const body = make("div", { className: "cv-session" });
-  const list = make("div");
-  const summary = make("summary", {}, words.sessions(0));
+  const list = make("div", { className: "cv-choose-from" });
+  const summary = make("summary", {}, words.sessions);
   const sessions = make("details", { open: served?.isOpen }, summary, list);
   let file = "";
   let worker: Worker | undefined;
@@ -92,7 +92,7 @@ export function mount(element: HTMLElement, { source, served, compact = false, l
   async function showSessions(): Promise<void> {
     const response = await fetch("sessions", { signal: end.signal }).catch(() => undefined);
     const listed = response?.ok ? await response.json() : [];
-    summary.textContent = words.sessions(listed.length);
+    summary.textContent = words.countedIn(words.sessions, listed.length);
     list.replaceChildren(makeSessions(listed, words, file, open));
   }
   sessions.addEventListener("toggle", () => sessions.open && served && void showSessions());
@@ -186,7 +186,7 @@ function makeSession(
       detail.scrollIntoView({ block: "nearest" });
     },
   );
-  jumps.classList.add("cv-jumps");
+  jumps.classList.add(...(compact ? ["cv-jumps", "cv-chips"] : ["cv-jumps"])); // chips take less space in a page
   const lists = [
     ...(compact ? [] : [makeRequests(timeline, words, goTo)]),
     make(

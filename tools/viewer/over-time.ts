@@ -86,7 +86,7 @@ export function makeOverTime(
     makeLegend(names.map((name) => ({ colour: colourOf(name, timeline.series), name: nameOfSeries(name, words) })));
   const paid = isKnown.cost ? PAID : PAID.slice(0, 3);
   const [context, ...others] = charts;
-  if (context) plots.append(context, named(timeline.series));
+  if (context) plots.append(context, ...(compact ? [] : [named(timeline.series)])); // what is below has one with sizes
   if (others.length > 0) plots.append(...others, named(paid));
   return { element: make("div", {}, value, plots, slider), moveTo, focus };
 }

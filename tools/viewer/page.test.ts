@@ -118,6 +118,21 @@ test("a model call says its share of the window, its model, what it cost and wha
   assert.equal(text(".cv-chart svg").length, 3);
 });
 
+test("kinds of content have one legend, cache and cost another, in colours of their own", async () => {
+  address.hash = "";
+  await open(session(6));
+  const colours = find(".cv-plots .cv-legend").map((legend) =>
+    [...legend.querySelectorAll("i")].map((swatch) => (swatch as HTMLElement).style.background),
+  );
+  const [kinds = [], paid = []] = colours;
+  assert.deepEqual([colours.length, kinds.length > 3, paid.length], [2, true, 4]);
+  const rules = text("style").join();
+  const shownAs = (colour: string) => rules.split(`${colour.slice(4, -1)}:`)[1]?.split(/[;}]/)[0];
+  const values = kinds.map(shownAs);
+  assert.ok(!values.includes(undefined));
+  for (const colour of paid) assert.ok(!values.includes(shownAs(colour)), colour);
+});
+
 test("it opens with the diagnosis: its sentences lead to the calls that they are about", async () => {
   address.hash = "";
   await open(session(6));

@@ -66,7 +66,7 @@ function englishLargest({ largest, again, calls }: Diagnosis, kinds: Record<stri
   const size = `about ${whole(largest.tokens)} tokens, in ${whole(largest.prompts)} of ${counted(calls, "prompt")}`;
   const first: Sentence = ["The largest thing was ", link, `, ${size}.`];
   if (!again) return [...first, " No file was read twice."];
-  const read = ` was read ${again.count} times, about ${whole(again.tokens)} tokens in all.`;
+  const read = ` was read ${again.count === 2 ? "twice" : `${again.count} times`}, about ${whole(again.tokens)} tokens in all.`;
   return [...first, " ", { text: shortened(again.block.label), call: again.at }, read];
 }
 
@@ -116,7 +116,7 @@ function chineseLargest({ largest, again, calls }: Diagnosis, kinds: Record<stri
   if (!largest) return ["所有提示词都是空的。"];
   const link = { text: nameOf(largest, kinds, "一份摘要"), call: largest.at };
   const size = `约 ${whole(largest.tokens)} token，出现在 ${whole(calls)} 个提示词中的 ${whole(largest.prompts)} 个里`;
-  const first: Sentence = ["最大的内容是 ", link, `，${size}。`];
+  const first: Sentence = ["最大的内容：", link, `，${size}。`];
   if (!again) return [...first, "没有文件被重复读取。"];
   const read = ` 被读取了 ${again.count} 次，共约 ${whole(again.tokens)} token。`;
   return [...first, { text: shortened(again.block.label), call: again.at }, read];

@@ -4,9 +4,9 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import type { Page } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 import { ROOT } from "../.vitepress/files.ts";
-import { addressOf, open as goTo, hasChinese, PHONE, visit } from "./browser.ts";
+import { addressOf, open as goTo, hasChinese, PHONE, visit, WIDE } from "./browser.ts";
 
 type File = { name: string; mimeType: string; buffer: Buffer };
 const file = (name: string, content: string | Buffer): File => ({
@@ -19,7 +19,7 @@ const demo = readFileSync(join(ROOT, "tools/viewer/demo.jsonl"), "utf8");
 const calls = demo.match(/^\{"role":"assistant"/gm)?.length ?? 0;
 const compactions = demo.match(/^\{"type":"compaction"/gm)?.length ?? 0;
 
-/** A session of Claude Code: each request reads what the one before wrote, and adds `grows` tokens. */
+/** A session of Claude Code: each call reads what the one before wrote, and adds `grows` tokens; every fourth is asked for. */
 function claudeSession(requests: number, resultChars: number, grows: number): object[] {
   let parentUuid: string | null = null;
   const line = (type: string, message: object, i: number) => {
@@ -32,8 +32,10 @@ function claudeSession(requests: number, resultChars: number, grows: number): ob
     const usage = { ...cached, input_tokens: 3, output_tokens: 50 };
     const content = [{ type: "tool_use", id: `t${i}`, name: "Read", input: { file_path: `/${i}.ts` } }];
     const result = { type: "tool_result", tool_use_id: `t${i - 1}`, content: `${i} `.padEnd(resultChars, "word ") };
+    const asked = { role: "user", content: `Request ${i / 4}.` };
     return [
       line("user", { role: "user", content: i === 0 ? "Read all." : [result] }, i),
+      ...(i > 0 && i % 4 === 0 ? [line("user", asked, i + 0.5)] : []),
       line("assistant", { role: "assistant", id: `m${i}`, model: "claude-opus-5-5", usage, content }, i),
     ];
   }).flat();
@@ -114,6 +116,77 @@ test("the sizes of a Claude Code session are those of its usage, model call by m
       assert.match(await page.innerText(".cv-detail p"), new RegExp(`^${tokens} tokens`));
     }
     assert.match(await page.innerText(".cv-detail"), /read from the cache\s*4,000 tokens/);
+  });
+});
+
+test("it opens with the diagnosis, whose links lead to the calls: there they are in sight", async () => {
+  for (const viewport of [WIDE, PHONE])
+    await visit("viewer.html", { viewport }, async (page) => {
+      const sentences = page.locator(".cv-diagnosis li");
+      await sentences.last().waitFor();
+      const [cost = "", misses = "", largest = ""] = await sentences.allInnerTexts();
+      assert.match(cost, new RegExp(`^It cost \\$0\\.\\d+, .* for \\d summaries: ${calls} model calls sent`));
+      assert.match(
+        misses,
+        new RegExp(`^Cache misses took \\$0\\.\\d+, \\d+% of it: .* ${compactions} after a compaction`),
+      );
+      assert.match(largest, /^The largest thing was a summary, about 1,\d+ tokens, in \d+ of \d+ prompts\./);
+      await page.getByRole("link", { name: `${compactions} after a compaction` }).click();
+      const heading = page.locator(".cv-detail h3");
+      const { y = -1 } = (await heading.boundingBox()) ?? {};
+      assert.ok(y >= 0 && y < viewport.height / 2, `the model call is at ${y}`);
+      await page.locator(".cv-missed").waitFor();
+    });
+});
+
+test("a list shows whole rows, and a scrolled one, too", async () => {
+  for (const viewport of [WIDE, PHONE])
+    await visit("viewer.html", { viewport }, async (page) => {
+      await choose(page, file("long.jsonl", jsonLines(claudeSession(100, 400, 100))), /100 model calls/);
+      const list = page.locator(".cv-rows").first();
+      assert.match(await page.locator(".cv-lists h3").first().innerText(), /Requests \(25\)/);
+      const sizes = () =>
+        list.evaluate((element) => [element.clientHeight, element.scrollTop, element.children[0]?.clientHeight ?? 0]);
+      const [height = 0, , row = 0] = await sizes();
+      await list.evaluate((element) => element.scrollTo({ top: 50 }));
+      const [, top = 0] = await sizes();
+      assert.ok(row >= (viewport === PHONE ? 44 : 24) && top > 0, `${row} ${top}`);
+      assert.deepEqual([height % row, top % row], [0, 0], `${height} and ${top} are not rows of ${row}`);
+    });
+});
+
+test("nothing jumps while the demo is read, nor when another session is", async (t) => {
+  for (const viewport of [WIDE, PHONE])
+    await visit("viewer.html", { viewport }, async (page) => {
+      await page.locator(".cv-chart svg").first().waitFor();
+      await choose(page, file("session.jsonl", jsonLines(claudeSession(50, 4_000, 1_000))), /50 model calls/);
+      await page.locator(".cv-chart svg").first().waitFor();
+      const shift = await page.evaluate<number>(`new Promise((resolve) => {
+        const observer = new PerformanceObserver((list) => {
+          resolve(list.getEntries().reduce((sum, { value }) => sum + value, 0));
+        });
+        observer.observe({ type: "layout-shift", buffered: true });
+        requestAnimationFrame(() => requestAnimationFrame(() => resolve(0)));
+      })`);
+      t.diagnostic(`${viewport.width} pixels wide: ${shift}`);
+      assert.ok(shift < 0.1, `${viewport.width} pixels wide: ${shift}`);
+    });
+});
+
+test("of 15,860 calls the marks and the numbers of the axis stay apart", async () => {
+  const session = file("large.jsonl", jsonLines(claudeSession(15_860, 100, 30)));
+  await viewer(async (page) => {
+    await choose(page, session, /15,860 model calls/);
+    const chart = page.locator(".cv-chart svg").first();
+    const middlesOf = async (all: Locator) => {
+      const boxes = await Promise.all((await all.all()).map((each) => each.boundingBox()));
+      return boxes.flatMap((box) => (box ? box.x + box.width / 2 : [])).sort((a, b) => a - b);
+    };
+    const ticks = await middlesOf(chart.locator("text").filter({ hasText: /^\d{3,}$/ }));
+    const marks = await middlesOf(chart.locator("path:has(title)"));
+    assert.ok(ticks.length >= 5 && marks.length >= 20, `${ticks.length} ${marks.length}`);
+    const least = (places: number[]) => Math.min(...places.slice(1).map((place, i) => place - (places[i] ?? 0)));
+    assert.ok(least(ticks) > 40 && least(marks) > 12, `${least(ticks)} and ${least(marks)} pixels apart`);
   });
 });
 
