@@ -4,9 +4,9 @@ import { type Block, blocksAt, type Compaction, type Timeline } from "./timeline
 const KINDS = ["paths", "names", "values"] as const;
 export type Lost = { kind: (typeof KINDS)[number]; text: string; block: Block; weight: number };
 
-/** A file by its ending; a route or an address has none, or has `://`. */
+/** A file by its ending, which a route has not; with `:` an address is none. */
 const FILE =
-  /^(?!.*:\/\/)[\w@~./-]+\.([cm]?[jt]sx?|jsonl?|mdx?|py|dart|arb|go|rs|ya?ml|toml|s?css|html|svg|sh|ps1|sql|txt|csv|xml|java|kts?|gradle|swift|rb|php|vue|svelte|c|cs|h|cpp|lock|env|ini|conf|omp)(:\d+)*$/i;
+  /^[\w@~./-]+\.([cm]?[jt]sx?|jsonl?|mdx?|py|dart|arb|go|rs|ya?ml|toml|s?css|html|svg|sh|ps1|sql|txt|csv|xml|java|kts?|gradle|swift|rb|php|vue|svelte|c|cs|h|cpp|lock|env|ini|conf|omp)(:\d+)*$/i;
 const NAME =
   /^[a-z_$][\w$]*([a-z][A-Z]|[a-z]_[a-z])[\w$]*$|^[A-Z][A-Z0-9]*_[A-Z0-9_]+$|^[A-Z][a-z0-9]+([A-Z][a-z0-9]*)+$/;
 const VALUE = /^\$?\d[\d.,:]*\d\w{0,3}%?$|^v\d+\.\d|^#\d+$|^(?=.*\d)(?=.*[a-f])[\da-f]{7,40}$/;

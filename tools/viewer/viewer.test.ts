@@ -399,14 +399,19 @@ test("a transcript shows what layer 1 cleared, what the summary took, and the li
   assert.deepEqual(timeline.limits, [{ tokens: 2_500, source: "recorded" }]);
 });
 
-test("what the summaries cost is part of the sum, and named", () => {
-  const timeline = open(ownSession());
-  assert.deepEqual(
-    timeline.compactions.map(({ cost }) => cost && sumOf(cost)),
-    [undefined, 0.012],
-  );
-  const { summaries } = diagnose(timeline);
-  assert.deepEqual(summaries, { count: 1, dollars: 0.012 });
+test("the demo cost what its usage says: the calls, and the summaries, at the prices of the model", () => {
+  type Line = { type?: string; usage?: Record<string, number> };
+  const lines = readFileSync(path("tools/viewer/demo.jsonl"), "utf8").trim().split("\n");
+  const paid = lines.map((line) => JSON.parse(line) as Line).filter(({ usage }) => usage);
+  const costOf = ({ usage: u = {} }: Line) => {
+    const [input = 0, read = 0] = [u.input_tokens, u.cache_read_input_tokens];
+    const [written = 0, output = 0] = [u.cache_creation_input_tokens, u.output_tokens];
+    return (2 * (input + 0.05 * read + 1.25 * written) + 10 * output) / 1e6; // claude-sonnet-5-5
+  };
+  const summaries = paid.filter(({ type }) => type === "compaction").map(costOf);
+  const found = diagnose(openFile("tools/viewer/demo.jsonl"));
+  assert.equal(found.dollars?.toFixed(9), sum(paid.map(costOf)).toFixed(9));
+  assert.deepEqual([found.summaries.count, found.summaries.dollars?.toFixed(9)], [3, sum(summaries).toFixed(9)]);
 });
 
 test("what a summary begins with is new, though an earlier summary had put the same file back", () => {
