@@ -113,7 +113,6 @@ const en = {
   open: "Open your own session",
   prices: (model: string, list?: string) =>
     list ? `${model}, a million tokens (November 2026): ${list}.` : `${model}: its prices are not known here.`,
-  noModel: "The file names no model, so only tokens are shown.",
   estimates: (count: number) => `The output of ${counted(count, "call")} is estimated from the blocks.`,
   demo: "The context of s06 in npm run demo, model call by model call",
   overview: (timeline: Timeline) =>
@@ -259,7 +258,6 @@ const zh: Words = {
     const rest = chinese?.replace("for an hour", "保留一小时").replace("output", "输出").replaceAll(", ", "，");
     return rest ? `${model} 每百万 token 的价格（2026 年 11 月）：${rest}。` : `${model}：价格未知。`;
   },
-  noModel: "文件里没有模型名称，因此只显示 token 数。",
   estimates: (count) => `其中 ${whole(count)} 次调用的输出按内容块估算。`,
   demo: "npm run demo 中 s06 的上下文：每次模型调用由什么组成",
   overview: (timeline) =>

@@ -284,7 +284,6 @@ function makeSources(timeline: Timeline, words: Words): HTMLElement {
   const texts = [words.source(timeline)];
   const models = [...new Set(moments.flatMap(({ model }) => model ?? []))];
   texts.push(...models.map((model) => words.prices(model, listOf(model))));
-  if (models.length === 0) texts.push(words.noModel);
   const estimates = moments.filter(({ isEstimate }) => isEstimate).length;
   if (estimates > 0) texts.push(words.estimates(estimates));
   if (timeline.skipped.length > 0) texts.push(`${words.leftOut}: ${timeline.skipped.map(words.skipped).join("; ")}.`);

@@ -3,9 +3,9 @@ import type { Cause, Diagnosis, Found } from "./diagnosis.ts";
 import { counted, dollars, percent, shortened, whole } from "./numbers.ts";
 
 /** A sentence; what has the index of a model call leads there. */
-export type Sentence = (string | { text: string; call: number })[];
+type Sentence = (string | { text: string; call: number })[];
 /** `kinds`: of blocks, in words. */
-export type Sentences = (diagnosis: Diagnosis, kinds: Record<string, string>) => Sentence[];
+type Sentences = (diagnosis: Diagnosis, kinds: Record<string, string>) => Sentence[];
 
 type Causes = Record<Cause["why"], string>;
 
@@ -48,7 +48,7 @@ function englishCost(d: Diagnosis): Sentence {
 
 function englishMisses(d: Diagnosis, causes: Causes): Sentence {
   const { missed } = d;
-  if (!d.isCounted) return ["The file does not say what was read from the prompt cache."];
+  if (!d.isCounted && missed.causes.length === 0) return ["The file does not say what was read from the prompt cache."];
   if (missed.causes.length === 0) return ["The prompt cache was never missed."];
   const all = missed.causes.map(({ why, count, dollars: paid, at }): Sentence => {
     const link = { text: `${whole(count)} ${causes[why]}`, call: at };
@@ -97,7 +97,7 @@ function chineseCost(d: Diagnosis): Sentence {
 
 function chineseMisses(d: Diagnosis, causes: Causes): Sentence {
   const { missed } = d;
-  if (!d.isCounted) return ["文件里没有记录从提示词缓存读取了多少。"];
+  if (!d.isCounted && missed.causes.length === 0) return ["文件里没有记录从提示词缓存读取了多少。"];
   if (missed.causes.length === 0) return ["提示词缓存从未落空。"];
   const all = missed.causes.map(({ why, count, dollars: paid, at }): Sentence => {
     const link = { text: `${causes[why]} ${whole(count)} 次`, call: at };
