@@ -15,7 +15,7 @@ const joined = (parts: Sentence[], between: string): Sentence =>
 
 function nameOf({ block: { kind, label } }: Found, kinds: Record<string, string>, summary: string): string {
   if (kind === "summary") return summary;
-  return shortened(kind === "result" ? label : `${kinds[kind]}: ${label}`);
+  return shortened(kind === "result" || kind === "call" ? label : `${kinds[kind]}: ${label}`); // a tool has its name in it
 }
 
 /** What misses took of all that was paid, or of all that was sent. */
