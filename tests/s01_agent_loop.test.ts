@@ -286,6 +286,7 @@ onEach({ s01, s02, s03, s04, s06 }, (lesson, test) => {
       await goOn(lesson, messages);
     });
 
+    step("runTool");
     test("runs nothing when it is interrupted at the question, or before it began", async () => {
       const stop = new AbortController();
       const approve = async () => {
@@ -302,7 +303,6 @@ onEach({ s01, s02, s03, s04, s06 }, (lesson, test) => {
       assert.equal(sent.length, 0, "calls of the model");
     });
 
-    step("runTool");
     test("asks before it runs a command, and tells the model what the user said", async () => {
       const approve = async () => {
         assert.ok(!isThere("a"));

@@ -203,6 +203,20 @@ onEach({ s02, s06 }, (lesson, test) => {
     }
   });
 
+  test("paths that lead out of the workspace are refused, also new ones and ones through links", () => {
+    symlinkSync(sibling, "link");
+    symlinkSync(join(sibling, "fresh"), "dangling-link");
+    for (const path of [
+      "..",
+      "/etc/passwd",
+      `../${basename(sibling)}/fresh`,
+      "new/../../x",
+      "link/fresh",
+      "dangling-link",
+    ])
+      assert.throws(() => safePath(path), new RegExp(path));
+  });
+
   step("runEdit");
   test("no file tool gets out of the workspace, whatever the path or link", async () => {
     const all = (path: string) => [
@@ -266,6 +280,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.doesNotMatch(await runRead("empty"), /undefined|\b1\b/);
   });
 
+  step("runEdit");
   test("read_file of more than 10 MB says what to do, and reads only the lines that are asked for", async () => {
     writeFileSync("f", "1\n2\n3 中文\n4\n");
     truncateSync("f", 3_000_000_000); // of which the disk holds nothing
@@ -276,6 +291,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.ok(rest.length < 2_000_000, `${rest.length} characters of one endless line`);
   });
 
+  step("runRead");
   test("read_file finds lines of a large file that begin in one part of it and end in another", async () => {
     const lines = Array.from({ length: 200_000 }, (_, i) => `${i + 1} ${"中".repeat(20)}`);
     writeFileSync("f", lines.join("\n"));
@@ -307,6 +323,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.throws(() => runWrite("a/b", "x"), /a\/b/);
   });
 
+  step("runEdit");
   test("write_file takes a name as long as the system allows", () => {
     const name = "名".repeat(85); // 255 bytes
     runWrite(name, "old");
@@ -314,7 +331,6 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.equal(contentOf(name), "new");
   });
 
-  step("runEdit");
   test("a write replaces the file at once, keeps its mode and leaves nothing else behind", () => {
     writeFileSync("f", "the old content");
     chmodSync("f", 0o754);

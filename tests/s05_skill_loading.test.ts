@@ -135,6 +135,7 @@ onEach({ s05, s06 }, (lesson, test) => {
     });
   }
 
+  step("SkillLoader.descriptions");
   test("skills whose descriptions would make the prompt long are left out with a warning; shorter ones still fit", () => {
     const long = (name: string) => skillText(name, "x".repeat(999), "body");
     const many = Object.fromEntries(Array.from({ length: 25 }, (_, i) => [`a${i + 10}`, long(`a${i + 10}`)]));
@@ -145,6 +146,7 @@ onEach({ s05, s06 }, (lesson, test) => {
     assert.ok(loader.descriptions().length <= 20_000);
   });
 
+  step("readSkill");
   test("of two skills of one name the first stays, and the other is left out with a warning", () => {
     const first = skillText("same", "The first.", "1");
     const { skills, warnings } = loaderFor({ a: first, b: skillText("same", "The second.", "2") });

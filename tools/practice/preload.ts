@@ -1,7 +1,8 @@
-/** Loaded before a suite: the reader's file takes the place of the lesson, and each test is named before it begins. */
+/** Loaded before a suite: the reader's file takes the place of the lesson, and what happens is told on a stream. */
 import { writeSync } from "node:fs";
+import { Session } from "node:inspector";
 import { register } from "node:module";
-import { beforeEach } from "node:test";
+import { afterEach, beforeEach } from "node:test";
 import { pathToFileURL } from "node:url";
 
 process.env.TMPDIR = process.env.PRACTICE_TMPDIR; // of the tests alone; what tsx keeps there stays where it was
@@ -13,4 +14,23 @@ const hook = `export async function resolve(specifier, context, next) {
 }`;
 register(`data:text/javascript,${encodeURIComponent(hook)}`);
 
-beforeEach((t) => void writeSync(3, `${JSON.stringify({ begins: t.name })}\n`)); // at once: the test may block the process
+const tell = (event: object) => void writeSync(3, `${JSON.stringify(event)}\n`); // at once: the test may block the process
+const profiler = new Session();
+profiler.connect();
+profiler.post("Profiler.enable");
+profiler.post("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
+beforeEach((t) => tell({ begins: t.name }));
+afterEach((t) => {
+  profiler.post("Profiler.takePreciseCoverage", (_, { result }) => {
+    const functions = result.filter(({ url }) => url.startsWith(own)).flatMap((script) => script.functions);
+    const reached = functions
+      .filter(({ ranges }) => (ranges[0]?.count ?? 0) > 0)
+      .map(({ functionName }) => functionName);
+    tell({ of: t.name, reached });
+  });
+});
+let isDone = false; // or else something calls process.exit
+process.on("beforeExit", () => {
+  isDone = true;
+});
+process.on("exit", () => tell(isDone ? { ends: true } : { exits: new Error("process.exit").stack }));
