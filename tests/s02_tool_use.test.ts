@@ -274,7 +274,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     writeFileSync("long", "line ".repeat(50));
     assert.equal(await runRead("long"), "line ".repeat(50));
     assert.equal(await runRead("f", 4, 2), "4\n5");
-    assert.match(await runRead("f", 1, 2), /^1\n2\n(?=.*\b3\b)(?=.*\boffset\b)/s, "3 remain");
+    assert.match(await runRead("f", 1, 2), /^1\n2\n(?!3\n)(?=.*\b3\b)(?=.*\boffset\b)/s, "3 remain");
     await assert.rejects(async () => runRead("f", 6), /\b5\b/);
     writeFileSync("empty", "");
     assert.doesNotMatch(await runRead("empty"), /undefined|\b1\b/);
@@ -352,8 +352,12 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.deepEqual([contentOf("f"), contentOf(join(sibling, "secret"))], ["new", "secret"]);
     t.mock.method(crypto, "randomUUID", () => "guessed");
     for (const name of ["guessed.tmp", "f.guessed.tmp"]) symlinkSync(join(sibling, "secret"), name);
-    assert.throws(() => runWrite("f", "newer"));
-    assert.deepEqual([contentOf("f"), contentOf(join(sibling, "secret"))], ["new", "secret"]);
+    try {
+      runWrite("f", "newer");
+    } catch {
+      // The name was taken. A reader's version may take its names from elsewhere.
+    }
+    assert.match(`${contentOf("f")} ${contentOf(join(sibling, "secret"))}`, /^(new|newer) secret$/);
   });
 
   test("a write through a link changes the file behind it and leaves the link", () => {

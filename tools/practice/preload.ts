@@ -33,4 +33,4 @@ let isDone = false; // or else something calls process.exit
 process.on("beforeExit", () => {
   isDone = true;
 });
-process.on("exit", () => tell(isDone ? { ends: true } : { exits: new Error("process.exit").stack }));
+process.on("exit", () => tell(isDone ? { ends: true } : { exits: new Error("exit").stack }));

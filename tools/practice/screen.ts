@@ -4,7 +4,7 @@ import { basename, join, relative } from "node:path";
 import { styleText } from "node:util";
 import { diffLines, structuredPatch } from "diff";
 import { functionsOf, type Lesson, type Lines } from "../docs/lessons.ts";
-import { isOpen, type Step, skeletonOf, stepsOf } from "./skeleton.ts";
+import { isOpen, type Step, skeletonOf } from "./skeleton.ts";
 import type { Finding, Progress } from "./suite.ts";
 
 const dim = (text: string) => styleText("dim", text);
@@ -19,61 +19,48 @@ export function draw(root: string, file: string, lesson: Lesson, progress: Progr
   const { steps, current, failed, run } = progress;
   const source = readFileSync(file, "utf8");
   const [done, all] = [doneOf(progress), steps.length];
-  const red = run.findings.filter(({ ok }) => !ok).length;
-  const state = run.state === "red" || run.state === "green" ? `${red} red` : run.state;
-  const counts = `${done} of ${all} steps   ${run.findings.length - red} tests green, ${state}`;
   const bar = "█".repeat(done * 4).padEnd(all * 4, "░");
-  const title = `${lesson.header[0]}   ${bar} ${counts}   ${(run.ms / 1_000).toFixed(1)} s\n`;
+  const green = `${run.findings.filter(({ ok }) => ok).length} of ${run.findings.length} tests are green`;
+  const counts = `${done} of ${all} steps   ${run.state}: ${green}   ${(run.ms / 1_000).toFixed(1)} s`;
+  const title = `${lesson.header[0]}   ${bar} ${counts}\n`;
   if (!current && !failed) {
-    const parts = diffLines(skeletonOf(lesson), source);
-    const sum = parts.reduce((sum, { added, count }) => (added ? sum + count : sum), 0);
-    const end = `All green. You wrote ${sum} lines; --solution compares them with the lesson's.`;
+    const added = diffLines(skeletonOf(lesson), source).filter((part) => part.added);
+    const lines = added.reduce((sum, { count }) => sum + count, 0);
+    const end = `All green. You wrote ${lines} lines; --solution compares them with the lesson's.`;
     return `${title}\n${end}\n${next ? `Next: npm run practice -- ${next}` : "That was the last lesson."}\n`;
   }
-  const name = failed ? `✗ ${failed.parent} ${failed.name}`.replace("  ", " ") : "All tests so far are green.";
-  const problem = failed ? explain(root, file, failed).map((line) => `  ${line}\n`) : [];
-  const what = current?.functions.length === 0 ? current.hint : adviceFor(file, lesson, source, current, failed);
+  const problem = failed ? [`✗ ${`${failed.parent} ${failed.name}`.trim()}\n`, ...explain(root, file, failed)] : [];
   const page = current?.page ? `; the page: ${lesson.page}, "${current.page.replaceAll("`", "")}"` : "";
   return `${title}
-${name}
+${problem.join("\n  ")}
 
-${problem.join("")}
-→ ${current ? `step ${done + 1} of ${all}: ` : ""}${what}
+→ ${current ? `step ${done + 1} of ${all}: ` : ""}${adviceFor(file, lesson, source, progress)}
   ${relative(root, file)}${page}
 ${dim(`  npm run practice -- ${lesson.name} --hint, --solution or --reset`)}
 `;
 }
 
-/** What to write, or to look at. */
-function adviceFor(file: string, lesson: Lesson, source: string, step?: Step, failed?: Finding): string {
-  const functions = step?.functions ?? [];
-  const parts = functionsIn(source);
+/** What to write, or to look at: what threw, or else what of the step was not called, and then all of the step. */
+function adviceFor(file: string, lesson: Lesson, source: string, { steps, current, failed, run }: Progress): string {
+  const { functions = [], hint = "" } = current ?? {};
+  const places = failed?.stack.matchAll(new RegExp(`${basename(file)}:(\\d+)`, "g")) ?? [];
+  const lines = [...places].map(([, line]) => Number(line));
+  if (run.state === "did not load") return `look first at line ${lines[0]}`; // and there is nothing to parse
+  const parts = functionsOf({ lines: source.split("\n") });
   const show = (name: string) => `${name} ${parts.has(name) ? `(line ${parts.get(name)?.from})` : "(not in the file)"}`;
   const open = functions.filter((name) => isOpen(lesson, source, name));
   const verb = source.includes(`write me: ${open[0]}`) ? "write" : "change";
   if (open.length > 0) return `${verb} ${open.map(show).join(" and ")}`;
-  const places = (failed?.stack ?? "").matchAll(new RegExp(`${basename(file)}:(\\d+)`, "g"));
-  const lines = [...places].map(([, line]) => Number(line));
   const given = functionsOf(lesson);
-  const toWrite = stepsOf(lesson).flatMap((each) => each.functions);
+  const toWrite = steps.flatMap((step) => step.functions);
   const isWritten = (name: string) => toWrite.includes(name) || !given.has(name); // what is given passes errors on
   const threw = lines.flatMap((line) => nameAt(parts, line) ?? []).find(isWritten);
   if (threw) return `look first at ${show(threw)}`;
-  if (functions.length === 0)
-    return lines.length > 0 ? `look first at line ${lines[0]}` : "look at what you changed last";
   const isSilent = (name: string) => failed?.reached?.includes(name.replace(/.*\./, "")) === false;
   const silent = functions.filter(isSilent).map((name) => `${show(name)}, which was not called,`);
   const called = functions.filter((name) => !isSilent(name)).map(show);
-  return `look first at ${[...silent, called.join(" and ")].filter(Boolean).join(" then at ")}`;
-}
-
-/** The functions of a file, none if it cannot be parsed: then it does not load either. */
-function functionsIn(source: string): Map<string, Lines> {
-  try {
-    return functionsOf({ lines: source.split("\n") });
-  } catch {
-    return new Map();
-  }
+  const order = [...silent, called.join(" and ")].filter(Boolean).join(" then at ");
+  return order ? `look first at ${order}` : hint || "look at what you changed last";
 }
 
 /** The innermost function that has this line. */

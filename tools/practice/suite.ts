@@ -1,6 +1,6 @@
 /** Runs tests of a lesson's suite, and the compiler, on a reader's file. */
-import { execFile, spawn } from "node:child_process";
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { execFile, type StdioOptions, spawn } from "node:child_process";
+import { chmodSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, relative } from "node:path";
 import { createInterface } from "node:readline";
@@ -27,32 +27,26 @@ export async function runSuite(root: string, file: string, steps: string[], opti
   const stem = basename(file, ".ts");
   const pattern = `^(${steps.join("|").replaceAll(".", "\\.")}) \\| (${stem.slice(0, 3)}: |(?!s\\d\\d: ))`;
   const words = ["--import", "tsx", "--import", beside("preload.ts"), `--test-reporter=${beside("reporter.ts")}`];
-  words.push(
-    "--test-reporter-destination=stdout",
-    `--test-name-pattern=${pattern}`,
-    join(root, `tests/${stem}.test.ts`),
-  );
+  words.push("--test-reporter-destination=stdout", `--test-name-pattern=${pattern}`, `tests/${stem}.test.ts`);
   const settings = { PRACTICE: file, PRACTICE_TMPDIR: temporary, PRACTICE_WAIT: String(limit / 2), NO_COLOR: "1" };
   const env = { ...process.env, ...settings, NODE_TEST_CONTEXT: undefined };
-  const stdio = ["ignore", "pipe", "pipe", "pipe"] as const;
-  const child = spawn(process.execPath, words, { cwd: root, env, stdio: [...stdio], signal, killSignal: "SIGKILL" });
+  const output = openSync(join(temporary, "output"), "w");
+  const stdio: StdioOptions = ["ignore", output, output, "pipe"];
+  const child = spawn(process.execPath, words, { cwd: root, env, stdio, signal, killSignal: "SIGKILL" });
   child.on("error", () => {}); // the signal: "close" follows
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.setEncoding("utf8").on("data", (text: string) => {
-      output = (output + text).slice(-100_000);
-    });
-  }
   const reached = new Map<string, string[]>();
   const findings: Finding[] = [];
   let current = LOADING;
-  let exit: string | undefined = ""; // where the process was ended by a call, if it was; undefined if it came to its end
-  let isOver = false;
-  const stop = () => {
-    isOver = true;
-    child.kill("SIGKILL");
+  let exit: string | undefined = ""; // the stack of an early exit; undefined when the process has come to its end
+  let isStopped = false;
+  let timer: NodeJS.Timeout | undefined;
+  const wait = (time: number) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      isStopped = child.kill("SIGKILL");
+    }, time);
   };
-  let timer = setTimeout(stop, 3 * limit); // loading may take longer
+  wait(3 * limit); // loading may take longer
   if (!(child.stdio[3] instanceof Readable)) throw new Error("no stream for the results");
   createInterface({ input: child.stdio[3] }).on("line", (line) => {
     const { begins, of, ends, exits, ...result } = JSON.parse(line);
@@ -60,33 +54,29 @@ export async function runSuite(root: string, file: string, steps: string[], opti
     else if (of) reached.set(of, result.reached);
     else if (ends || exits) exit = exits;
     else findings.push({ ...result, ...nameOf(result.name), reached: reached.get(result.name) });
-    clearTimeout(timer);
-    timer = setTimeout(stop, limit);
+    wait(limit);
   });
   await new Promise((resolve) => child.on("close", resolve));
   clearTimeout(timer);
+  const printed = readFileSync(join(temporary, "output"), "utf8");
   rmSync(temporary, { recursive: true, force: true, maxRetries: 5 }); // a command that still waits for a file there ends
   const end = (state: State, message: string, stack = ""): Run => {
     const finding = { ...nameOf(current), ok: false, parent: "", message, stack };
     return { state, findings: [finding, ...findings], ms: Date.now() - began };
   };
-  if (isOver) return end("timed out", "Stopped: nothing came for too long. Is there a loop that never ends?");
-  if (current === LOADING && exit !== undefined) return end("did not load", whatFailed(output), output);
-  if (exit !== undefined) return end("crashed", exit ? "Something called process.exit." : whatFailed(output), exit);
-  const state = findings.every(({ ok }) => ok) ? "green" : "red";
-  return { state, findings, ms: Date.now() - began };
+  if (isStopped) return end("timed out", "Stopped: nothing came for too long. Is there a loop that never ends?");
+  const [, problem = "The process ended before its tests did."] =
+    /ERROR: (.*)/.exec(printed) ?? /^(\w*Error.*)/m.exec(printed) ?? [];
+  const state = current === LOADING ? "did not load" : "crashed";
+  if (exit?.includes("process.exit")) return end(state, "Something called process.exit.", exit);
+  if (exit !== undefined) return end(state, problem, printed);
+  return { state: findings.every(({ ok }) => ok) ? "green" : "red", findings, ms: Date.now() - began };
 }
 
 /** Step and name of a test: "agentLoop | s03: a request starts the count again". What fails outside has a file's name. */
 function nameOf(full: string): { step: string; name: string } {
   const [, step = "", name = full] = /^(\S+) \| (?:s\d\d: )?(.*)/s.exec(full) ?? [];
   return { step, name: name.endsWith(".ts") ? "after all tests" : name };
-}
-
-function whatFailed(output: string): string {
-  return (
-    (/ERROR: (.*)/.exec(output) ?? /^(\w*Error.*)/m.exec(output))?.[1] ?? "The process ended before its tests did."
-  );
 }
 
 /** What the compiler says of a file, if anything. */

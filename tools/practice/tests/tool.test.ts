@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { beforeEach, test } from "node:test";
 import { stripVTControlCharacters } from "node:util";
@@ -196,7 +196,7 @@ const waitFor = async (isSo: () => boolean) => {
 
 /** The program at a terminal, with a temporary folder of its own. */
 function atTerminal(lesson: string) {
-  const temporary = folderOf("temporary");
+  const temporary = mkdtempSync(join(root, "temporary-"));
   const env = { ...process.env, TMPDIR: temporary, NO_COLOR: "1" };
   const command = [process.execPath, ...PROGRAM, lesson].join(" ");
   const child = spawn("/usr/bin/script", ["-qec", command, "/dev/null"], { cwd: root, env });
