@@ -82,11 +82,18 @@ export function functionsOf({ lines }: Pick<Lesson, "lines">): Map<string, Lines
     const { from, to } = linesOf(node);
     const heads = [node, ...above].filter((each) => linesOf(each).from === from); // its export, its const
     const comments = heads.flatMap(({ leadingComments }) => leadingComments ?? []);
-    const own = comments.filter(({ value }) => !/^ #(end)?region/.test(value)).map((comment) => linesOf(comment).from);
+    const starts = comments.map((comment) => linesOf(comment).from);
+    const own = starts.filter((line) => /^\s*\/[/*](?! #)/.test(lines[line - 1] ?? "")); // not behind code, no region
     const braces = linesOf(node.body);
     found.set(fullName, { from: Math.min(from, ...own), to, body: { from: braces.from + 1, to: braces.to - 1 } });
   });
   return found;
+}
+
+/** The innermost function that has this line. */
+export function functionAt(parts: Map<string, Lines>, line: number): string | undefined {
+  const around = [...parts].filter(([, { from, to }]) => from <= line && line <= to);
+  return around.sort(([, a], [, b]) => b.from - a.from)[0]?.[0];
 }
 
 /** What each region is, compared with the lesson before; in the first lesson all are new. */

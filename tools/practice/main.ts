@@ -6,7 +6,7 @@ import { createInterface } from "node:readline/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { type Lesson, readLessons } from "../docs/lessons.ts";
-import { doneOf, draw, solution } from "./screen.ts";
+import { draw, solution } from "./screen.ts";
 import { skeletonOf } from "./skeleton.ts";
 import { check } from "./suite.ts";
 
@@ -80,14 +80,14 @@ async function changeOf(file: string): Promise<void> {
 /** Runs the tests, and shows what the reader wants to see, unless the run is stopped. */
 async function show(lesson: Lesson, file: string, signal: AbortSignal): Promise<void> {
   const progress = await check(root, lesson, file, { signal });
-  const { steps, current, failed } = progress;
+  const { steps, done, current, failed } = progress;
   if (signal.aborted) return;
-  if (flags.solution) return console.log(solution(readFileSync(file, "utf8"), lesson, current));
+  if (flags.solution) return console.log(solution(lesson, current ? [current] : steps));
   if (flags.hint) return console.log(current?.hint ?? "All steps are green.");
   const names = [...lessons.keys()];
   if (process.stdout.isTTY) console.clear();
   console.log(draw(root, file, lesson, progress, names[names.indexOf(lesson.name) + 1]));
-  writeFileSync(`${file}.progress`, `${doneOf(progress)} of ${steps.length} steps`);
+  writeFileSync(`${file}.progress`, `${done} of ${steps.length} steps`);
   process.exitCode = current || failed ? 1 : 0;
 }
 

@@ -2,31 +2,23 @@
 import { readFileSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { styleText } from "node:util";
-import { diffLines, structuredPatch } from "diff";
-import { functionsOf, type Lesson, type Lines } from "../docs/lessons.ts";
-import { isOpen, type Step, skeletonOf } from "./skeleton.ts";
+import { structuredPatch } from "diff";
+import { codeOf, functionAt, functionsOf, type Lesson } from "../docs/lessons.ts";
+import { isOpen, type Step } from "./skeleton.ts";
 import type { Finding, Progress } from "./suite.ts";
 
 const dim = (text: string) => styleText("dim", text);
 
-/** How many steps are done. */
-export function doneOf({ steps, current, failed }: Progress): number {
-  if (current) return steps.indexOf(current);
-  return failed ? 0 : steps.length;
-}
-
 export function draw(root: string, file: string, lesson: Lesson, progress: Progress, next?: string): string {
-  const { steps, current, failed, run } = progress;
+  const { done, current, failed, run } = progress;
   const source = readFileSync(file, "utf8");
-  const [done, all] = [doneOf(progress), steps.length];
+  const all = progress.steps.length;
   const bar = "█".repeat(done * 4).padEnd(all * 4, "░");
   const green = `${run.findings.filter(({ ok }) => ok).length} of ${run.findings.length} tests are green`;
   const counts = `${done} of ${all} steps   ${run.state}: ${green}   ${(run.ms / 1_000).toFixed(1)} s`;
   const title = `${lesson.header[0]}   ${bar} ${counts}\n`;
   if (!current && !failed) {
-    const added = diffLines(skeletonOf(lesson), source).filter((part) => part.added);
-    const lines = added.reduce((sum, { count }) => sum + count, 0);
-    const end = `All green. You wrote ${lines} lines; --solution compares them with the lesson's.`;
+    const end = "All green. --solution shows how the lesson does it.";
     return `${title}\n${end}\n${next ? `Next: npm run practice -- ${next}` : "That was the last lesson."}\n`;
   }
   const problem = failed ? [`✗ ${`${failed.parent} ${failed.name}`.trim()}\n`, ...explain(root, file, failed)] : [];
@@ -54,19 +46,13 @@ function adviceFor(file: string, lesson: Lesson, source: string, { steps, curren
   const given = functionsOf(lesson);
   const toWrite = steps.flatMap((step) => step.functions);
   const isWritten = (name: string) => toWrite.includes(name) || !given.has(name); // what is given passes errors on
-  const threw = lines.flatMap((line) => nameAt(parts, line) ?? []).find(isWritten);
+  const threw = lines.flatMap((line) => functionAt(parts, line) ?? []).find(isWritten);
   if (threw) return `look first at ${show(threw)}`;
   const isSilent = (name: string) => failed?.reached?.includes(name.replace(/.*\./, "")) === false;
   const silent = functions.filter(isSilent).map((name) => `${show(name)}, which was not called,`);
   const called = functions.filter((name) => !isSilent(name)).map(show);
   const order = [...silent, called.join(" and ")].filter(Boolean).join(" then at ");
   return order ? `look first at ${order}` : hint || "look at what you changed last";
-}
-
-/** The innermost function that has this line. */
-function nameAt(parts: Map<string, Lines>, line: number): string | undefined {
-  const around = [...parts].filter(([, { from, to }]) => from <= line && line <= to);
-  return around.sort(([, a], [, b]) => b.from - a.from)[0]?.[0];
 }
 
 /** What is wrong, in a few lines. */
@@ -99,12 +85,9 @@ function compare(operator: string, expected: string, actual: string): string[] {
   return ["wanted: the lines with -; came: those with +", ...hunks.flatMap(({ lines }) => lines).slice(0, 10)];
 }
 
-/** How the lesson differs from the reader's file: in the functions of a step, or if there is none in all. */
-export function solution(source: string, lesson: Lesson, step?: Step): string {
+/** The functions of a step, or if there is none of all, as the lesson has them. */
+export function solution(lesson: Lesson, steps: Step[]): string {
   const parts = functionsOf(lesson);
-  const lines = step?.functions.length ? step.functions.flatMap((name) => parts.get(name) ?? []) : undefined;
-  const { hunks } = structuredPatch("", "", source, `${lesson.lines.join("\n")}\n`, "", "", { context: 0 });
-  const isNear = ({ from, to }: Lines, start: number, count: number) => start <= to && start + count >= from;
-  const near = hunks.filter((hunk) => !lines || lines.some((each) => isNear(each, hunk.newStart, hunk.newLines)));
-  return near.flatMap((hunk) => [`@@ your line ${hunk.oldStart} @@`, ...hunk.lines]).join("\n") || "No difference.";
+  const lines = steps.flatMap(({ functions }) => functions).flatMap((name) => parts.get(name) ?? []);
+  return lines.map((part) => codeOf(lesson, part).join("\n")).join("\n\n");
 }

@@ -7,15 +7,15 @@ import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Lesson } from "../docs/lessons.ts";
-import type { Result } from "./reporter.ts";
+import type { Result } from "./child.ts";
 import { isOpen, type Step, stepsOf } from "./skeleton.ts";
 
 export type State = "green" | "red" | "crashed" | "timed out" | "did not load";
-export type Finding = Result & { step: string; reached?: string[] };
+export type Finding = Result & { step: string };
 /** What stopped a run comes first. */
 export type Run = { state: State; findings: Finding[]; ms: number };
 type Options = { signal?: AbortSignal; limit?: number };
-const beside = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+const CHILD = fileURLToPath(new URL("child.ts", import.meta.url));
 const LOADING = "the file loads";
 
 /** Runs the tests of some steps. What neither ends nor begins one for `limit` milliseconds is stopped. */
@@ -26,7 +26,7 @@ export async function runSuite(root: string, file: string, steps: string[], opti
   chmodSync(temporary, 0o711); // a test of root's runs the agent as another user
   const stem = basename(file, ".ts");
   const pattern = `^(${steps.join("|").replaceAll(".", "\\.")}) \\| (${stem.slice(0, 3)}: |(?!s\\d\\d: ))`;
-  const words = ["--import", "tsx", "--import", beside("preload.ts"), `--test-reporter=${beside("reporter.ts")}`];
+  const words = ["--import", "tsx", "--import", CHILD, `--test-reporter=${CHILD}`];
   words.push("--test-reporter-destination=stdout", `--test-name-pattern=${pattern}`, `tests/${stem}.test.ts`);
   const settings = { PRACTICE: file, PRACTICE_TMPDIR: temporary, PRACTICE_WAIT: String(limit / 2), NO_COLOR: "1" };
   const env = { ...process.env, ...settings, NODE_TEST_CONTEXT: undefined };
@@ -34,7 +34,6 @@ export async function runSuite(root: string, file: string, steps: string[], opti
   const stdio: StdioOptions = ["ignore", output, output, "pipe"];
   const child = spawn(process.execPath, words, { cwd: root, env, stdio, signal, killSignal: "SIGKILL" });
   child.on("error", () => {}); // the signal: "close" follows
-  const reached = new Map<string, string[]>();
   const findings: Finding[] = [];
   let current = LOADING;
   let exit: string | undefined = ""; // the stack of an early exit; undefined when the process has come to its end
@@ -49,11 +48,10 @@ export async function runSuite(root: string, file: string, steps: string[], opti
   wait(3 * limit); // loading may take longer
   if (!(child.stdio[3] instanceof Readable)) throw new Error("no stream for the results");
   createInterface({ input: child.stdio[3] }).on("line", (line) => {
-    const { begins, of, ends, exits, ...result } = JSON.parse(line);
+    const { begins, ends, exits, ...result } = JSON.parse(line);
     if (begins) current = begins;
-    else if (of) reached.set(of, result.reached);
     else if (ends || exits) exit = exits;
-    else findings.push({ ...result, ...nameOf(result.name), reached: reached.get(result.name) });
+    else findings.push({ ...result, ...nameOf(result.name) });
     wait(limit);
   });
   await new Promise((resolve) => child.on("close", resolve));
@@ -91,7 +89,7 @@ export async function typesOf(root: string, file: string, signal?: AbortSignal):
 }
 
 /** Where a reader is: all steps, the one to work on, and what is wrong. All is done if there is neither. */
-export type Progress = { steps: Step[]; current?: Step; failed?: Finding; run: Run };
+export type Progress = { steps: Step[]; done: number; current?: Step; failed?: Finding; run: Run };
 
 /** Runs the tests of the steps up to the first that is not written; when all is green, those of the program. */
 export async function check(root: string, lesson: Lesson, file: string, options: Options = {}): Promise<Progress> {
@@ -111,5 +109,7 @@ export async function check(root: string, lesson: Lesson, file: string, options:
   const order = ["types", ...steps.map(({ name }) => name), ""];
   const red = run.findings.filter(({ ok }) => !ok);
   const [failed] = isStopped ? red : red.sort((a, b) => order.indexOf(a.step) - order.indexOf(b.step));
-  return { steps, current: steps.find(({ name }) => name === failed?.step) ?? steps[open], failed, run };
+  const current = steps.find(({ name }) => name === failed?.step) ?? steps[open];
+  const done = current ? steps.indexOf(current) : steps.length;
+  return { steps, done: failed && !current ? 0 : done, current, failed, run };
 }
