@@ -172,7 +172,7 @@ function isSendable(block: Anthropic.ContentBlock): boolean {
 // #endregion
 
 // #region bash
-const WITHHELD = /^ANTHROPIC_|^BASH_ENV$|^ENV$/; // your key, and files that bash would run first
+const WITHHELD = /^ANTHROPIC_|^BASH_ENV$|^ENV$/; // the model's key, and files that bash would run first
 
 /** Runs a command. @returns stdout and stderr in the order they were written, and how it ended if not with code 0 */
 export async function runBash(command: string, signal: AbortSignal, limit = 120_000): Promise<string> {
@@ -289,6 +289,7 @@ function fitToScreen(text: string): string {
 
 function messageOf(error: unknown): string {
   if (error instanceof Anthropic.APIUserAbortError) return "interrupted";
+  if (error instanceof Anthropic.APIConnectionError) return `${error.message} The server is ${client.baseURL}`;
   if (error instanceof Anthropic.APIError && error.apiMessage) {
     const status = error.status ?? error.type; // none if it came in the middle of a reply
     return `API error ${status}: ${error.apiMessage}`;

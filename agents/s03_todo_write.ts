@@ -214,6 +214,7 @@ async function readPart(file: string, offset: number, limit: number): Promise<st
     const isEnough = text.split("\n").length > limit || text.length > RESULT_LIMIT;
     if (isEnough) break;
   }
+  if (text === "") throw new Error(`there is no line ${offset}`);
   return text.split("\n").slice(0, limit).join("\n");
 }
 // #endregion
@@ -353,7 +354,7 @@ function isSendable(block: Anthropic.ContentBlock): boolean {
 // #endregion
 
 // #region bash
-const WITHHELD = /^ANTHROPIC_|^BASH_ENV$|^ENV$/; // your key, and files that bash would run first
+const WITHHELD = /^ANTHROPIC_|^BASH_ENV$|^ENV$/; // the model's key, and files that bash would run first
 
 /** Runs a command. @returns stdout and stderr in the order they were written, and how it ended if not with code 0 */
 export async function runBash(command: string, signal: AbortSignal, limit = 120_000): Promise<string> {
@@ -470,6 +471,7 @@ function fitToScreen(text: string): string {
 
 function messageOf(error: unknown): string {
   if (error instanceof Anthropic.APIUserAbortError) return "interrupted";
+  if (error instanceof Anthropic.APIConnectionError) return `${error.message} The server is ${client.baseURL}`;
   if (error instanceof Anthropic.APIError && error.apiMessage) {
     const status = error.status ?? error.type; // none if it came in the middle of a reply
     return `API error ${status}: ${error.apiMessage}`;

@@ -179,7 +179,7 @@ export class SkillLoader {
   private add(file: string): void {
     const { name, description } = readSkill(file);
     if (this.skills.has(name)) throw new Error(`there is another skill called ${name}`);
-    this.skills.set(name, { file, description: description.replace(/\s+/g, " ") });
+    this.skills.set(name, { file, description: description.replace(/\s+/g, " ").toWellFormed() });
     if (this.descriptions().length <= SKILLS_LIMIT) return;
     this.skills.delete(name);
     throw new Error(`the descriptions of all skills together would be above ${SKILLS_LIMIT} characters`);
@@ -206,7 +206,7 @@ function announceSkills(): void {
   for (const warning of SKILLS.warnings.slice(0, 10)) print(`${warning}\n`);
   if (SKILLS.warnings.length > 10) print(`[${SKILLS.warnings.length - 10} more skills left out]\n`);
   const names = [...SKILLS.skills.keys()];
-  if (names.length > 0) print(`[skills: ${firstLines(names.join(", "))}]\n`);
+  if (names.length > 0) print(`[skills: ${names.join(", ")}]\n`);
 }
 // #endregion
 
@@ -313,6 +313,7 @@ async function readPart(file: string, offset: number, limit: number): Promise<st
     const isEnough = text.split("\n").length > limit || text.length > RESULT_LIMIT;
     if (isEnough) break;
   }
+  if (text === "") throw new Error(`there is no line ${offset}`);
   return text.split("\n").slice(0, limit).join("\n");
 }
 // #endregion
@@ -455,7 +456,7 @@ function isSendable(block: Anthropic.ContentBlock): boolean {
 // #endregion
 
 // #region bash
-const WITHHELD = /^ANTHROPIC_|^BASH_ENV$|^ENV$/; // your key, and files that bash would run first
+const WITHHELD = /^ANTHROPIC_|^BASH_ENV$|^ENV$/; // the model's key, and files that bash would run first
 
 /** Runs a command. @returns stdout and stderr in the order they were written, and how it ended if not with code 0 */
 export async function runBash(command: string, signal: AbortSignal, limit = 120_000): Promise<string> {
@@ -578,6 +579,7 @@ function fitToScreen(text: string): string {
 
 function messageOf(error: unknown): string {
   if (error instanceof Anthropic.APIUserAbortError) return "interrupted";
+  if (error instanceof Anthropic.APIConnectionError) return `${error.message} The server is ${client.baseURL}`;
   if (error instanceof Anthropic.APIError && error.apiMessage) {
     const status = error.status ?? error.type; // none if it came in the middle of a reply
     return `API error ${status}: ${error.apiMessage}`;

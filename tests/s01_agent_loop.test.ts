@@ -558,6 +558,12 @@ describe("the program", sideBySide, () => {
     assert.match(run.screen(), /^\[.+\]$/m);
   });
 
+  test("names the server when there is no connection", async (t) => {
+    const run = await start(t, lesson, ["go"], { env: { ANTHROPIC_BASE_URL: "http://127.0.0.1:9" } });
+    assert.equal(await run.ended, 1);
+    assert.match(run.screen(), /^\[.*http:\/\/127\.0\.0\.1:9.*\]$/m);
+  });
+
   for (const [what, failure, why] of [
     ["an error in the middle of a reply", { kind: "error_event" }, /^\[API error overloaded_error: Overloaded\]$/m],
     ["a connection that breaks", { kind: "drop" }, /^\[the reply broke off, .* dropped: terminated\]$/m],
@@ -661,7 +667,7 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
       const run = await start(t, lesson, [], { replies, terminal: true });
       await run.waitFor(prompt);
       run.type("make files\r");
-      for (const [command, answer] of ["", "use tee", "y", "a"].entries()) {
+      for (const [command, answer] of ["", "yes, but with tee", "y", "a"].entries()) {
         await run.waitFor(`touch ${"abcd"[command]}\r\n`);
         await run.waitFor("anything else: no] ");
         run.type(`${answer}\r`);
@@ -675,7 +681,7 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
         [false, false, true, true, true],
       );
       const [enter, words] = textsOf(resultsIn(run.journal[1]?.request.messages ?? []));
-      assert.match(`${enter}; ${words}`, /the user said no: \(nothing\); .*the user said no: use tee/);
+      assert.match(`${enter}; ${words}`, /the user said no: \(nothing\); .*the user said no: yes, but with tee/);
     });
 
     test(`${prompt.slice(0, 3)}: comes back to the prompt on Ctrl-C, once or twice, and remembers the conversation`, async (t) => {
@@ -861,6 +867,18 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
   });
 
   const isRoot = process.getuid?.() === 0;
+  test("s01: ends what ignores Ctrl-C, also when the user leaves right after it", async (t) => {
+    const run = await start(t, "s01_agent_loop", ["-y"], { replies: [bash(ENDLESS)], terminal: true });
+    await run.waitFor("s01 >> ");
+    run.type("go\r");
+    await until(() => isUp(run.cwd));
+    run.type(CTRL_C);
+    await run.waitFor("s01 >> ");
+    run.type(CTRL_D);
+    await run.ended;
+    await bothEnd(run.cwd);
+  });
+
   test("s01: goes on after Ctrl-C in a command of another user, which may not be ended", {
     skip: !isRoot && "needs root",
   }, async (t) => {

@@ -296,6 +296,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     const lines = Array.from({ length: 200_000 }, (_, i) => `${i + 1} ${"中".repeat(20)}`);
     writeFileSync("f", lines.join("\n"));
     assert.equal(await runRead("f", 150_000, 3), lines.slice(149_999, 150_002).join("\n"));
+    await assert.rejects(async () => runRead("f", 200_001), /200001/);
     const many = await runRead("f", 2, 3_000);
     assert.equal(many, lines.slice(1, 3_001).join("\n").slice(0, many.length));
     assert.ok(many.length > 50_000, `${many.length} characters`);

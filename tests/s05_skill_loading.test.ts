@@ -81,6 +81,12 @@ onEach({ s05, s06 }, (lesson, test) => {
       "x".repeat(1_024),
       "long ".repeat(50).trim(),
     ],
+    [
+      "may have half a character in its description, which the API would reject",
+      skillText("one", '"half: \\ud83d"', "body"),
+      "half: \ufffd",
+      "body",
+    ],
     ["may have no body", "---\nname: one\ndescription: d\n---", "d", ""],
   ] satisfies [string, string, string, string][]) {
     test(`a SKILL.md ${what}`, () => {

@@ -125,6 +125,12 @@ for (const [i, { stem, short, source, header, names, regions, rest }] of LESSONS
   });
 }
 
+test("a command has as long as bash's description tells the model", () => {
+  const source = LESSONS[0]?.source ?? "";
+  const [, seconds] = /Times out after (\d+) s\./.exec(source) ?? [];
+  assert.match(source, new RegExp(`function runBash\\(.*limit = ${seconds}_000\\)`));
+});
+
 test("the loop of s01 is complete by line 55 and has at most 12 lines of code, none of them a guard", () => {
   const lines = LESSONS[0]?.source.split("\n") ?? [];
   const begin = lines.findIndex((line) => line.startsWith("export async function agentLoop"));

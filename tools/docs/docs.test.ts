@@ -10,7 +10,8 @@ import { docs } from "./docs.ts";
 
 const root = mkdtempSync(join(tmpdir(), "docs-test-"));
 after(() => rmSync(root, { recursive: true }));
-symlinkSync(fileURLToPath(new URL("../../node_modules", import.meta.url)), join(root, "node_modules"));
+const ours = (file: string) => fileURLToPath(new URL(`../../${file}`, import.meta.url));
+symlinkSync(ours("node_modules"), join(root, "node_modules"));
 for (const folder of ["agents", "tools/bench", "docs"]) mkdirSync(join(root, folder), { recursive: true });
 const write = (file: string, text: string) => writeFileSync(join(root, file), text);
 
@@ -45,8 +46,8 @@ const HEADER = "s01: count\n *\n * Counting is adding.\n *\n *     n ──▶ n
 const TOOLS = 'addTool(\n  "down",\n  (n) => n - STEP,\n);\naddTool("up", (n) => n + STEP);';
 write("agents/s01_count.ts", lesson(HEADER, 1, ""));
 write("agents/s02_tools.ts", lesson("s02: tools\n *\n * A tool.", 2, `// #region tools\n${TOOLS}\n// #endregion\n`));
-write("tools/bench/results.json", '{"forms":{"two":{"cost":1234.567}}}');
-write("tools/bench/report.ts", 'export const tables = { costs: ({ forms }) => "cost: " + forms.two.cost };\n');
+const results = JSON.parse(readFileSync(ours("tools/bench/results.json"), "utf8"));
+write("tools/bench/results.json", JSON.stringify({ ...results, forms: { two: { cost: 1234.567 } } }));
 for (const page of ["docs/s01_count.md", "docs/s02_tools.md"]) write(page, "");
 
 /** Syncs a page with one directive, an inline one if it begins with `=`. @returns what is there then */
@@ -167,25 +168,23 @@ test("lengths, constants and results of the bench are shown within a sentence", 
   assert.equal(await sync("= lines s02 config"), "2");
   assert.equal(await sync("= const s01 STEP+LIMIT"), "2,001"); // STEP is not exported
   assert.equal(await sync("= bench forms.two.cost 1"), "1,234.6");
-  assert.equal(await sync("bench costs"), "cost: 1234.567\n");
+  assert.match(await sync("bench compared"), /^\| strategy .*\n.*\n(\| .* \|\n)+$/);
 });
 
 test("figures are drawn again, and named when they are stale", async () => {
   for (const folder of ["tools/viewer", "docs/figures"]) mkdirSync(join(root, folder));
-  const files = { a: "tools/viewer/figures.ts", b: "tools/bench/cost-chart.ts" };
-  for (const [name, file] of Object.entries(files)) {
-    write(file, `export const figures = (root: string) => ({ "${name}.svg": "<svg>" + root + "</svg>" });\n`);
-    write(`docs/figures/${name}.svg`, "<svg></svg>");
-  }
-  const stale = Object.keys(files).map((name) => `docs/figures/${name}.svg: stale (run docs:sync)`);
+  for (const file of ["tools/viewer/demo.jsonl", "tools/bench/public.json"])
+    write(file, readFileSync(ours(file), "utf8"));
+  const figures = ["demo.svg", "demo.zh.svg", "strategies.svg"].map((name) => `docs/figures/${name}`);
+  for (const figure of figures) write(figure, "<svg></svg>");
   assert.deepEqual(
     await docs("check", root),
-    stale.map((each) => `${each}: its recording has changed`),
+    figures.map((figure) => `${figure}: stale (run docs:sync): its recording has changed`),
   );
   assert.deepEqual([await docs("sync", root), await docs("check", root)], [[], []]);
-  assert.equal(readFileSync(join(root, "docs/figures/b.svg"), "utf8"), `<svg>${root}</svg>`);
-  rmSync(join(root, "tools/viewer"), { recursive: true });
-  rmSync(join(root, files.b));
+  for (const figure of figures)
+    assert.equal(readFileSync(join(root, figure), "utf8"), readFileSync(ours(figure), "utf8"));
+  for (const file of ["tools/viewer", "tools/bench/public.json"]) rmSync(join(root, file), { recursive: true });
 });
 
 test("the runs for the site's player are recorded again, and named when they are stale", async () => {
@@ -198,16 +197,26 @@ test("the runs for the site's player are recorded again, and named when they are
   const history = [ask("count"), { role: "assistant", content: reply }, result];
   const summary = { role: "user", content: [{ type: "text", text: "in short" }] };
   const done = [{ type: "text", text: "done" }];
+  const usage = (read: number, written: number, rest: number, output: number) => ({
+    cache_read_input_tokens: read,
+    cache_creation_input_tokens: written,
+    input_tokens: rest,
+    output_tokens: output,
+  });
   const journal = [
-    { request: { system: "agent", messages: [ask("count")] }, reply, promptTokens: 10 },
-    { request: { system: "child", messages: [ask("look")] }, reply: done, promptTokens: 5 },
+    {
+      request: { system: "agent", messages: [ask("count")], model: "m" },
+      reply,
+      usage: { ...usage(0, 0, 10, 3), speed: "standard" },
+    },
+    { request: { system: "child", messages: [ask("look")] }, reply: done, usage: usage(0, 5, 0, 1) },
     {
       request: { system: "agent", messages: [...history, ask("In short, please.")] },
       reply: done,
-      promptTokens: 30,
+      usage: usage(10, 20, 0, 2),
       isSummary: true,
     },
-    { request: { system: "agent", messages: [summary, result] }, reply: done, promptTokens: 20 },
+    { request: { system: "agent", messages: [summary, result] }, reply: done, usage: usage(0, 20, 0, 1) },
   ];
   mkdirSync(join(root, "tools/offline"));
   mkdirSync(join(root, "tools/docs/runs"), { recursive: true });
@@ -224,9 +233,10 @@ test("the runs for the site's player are recorded again, and named when they are
   );
   await docs("sync", root);
   assert.deepEqual((await docs("check", root)).filter(isNamed), []);
-  const { command, calls } = JSON.parse(readFileSync(join(root, "tools/docs/runs/s01.json"), "utf8"));
+  const { command, model, window, calls } = JSON.parse(readFileSync(join(root, "tools/docs/runs/s01.json"), "utf8"));
   rmSync(join(root, "tools/offline"), { recursive: true });
   assert.match(command, /^npm run offline -- s01 -y "/);
+  assert.deepEqual([model, window], ["m", 200_000]);
   const request = { role: "user", blocks: [{ kind: "request", text: "count" }] };
   const call = { role: "assistant", blocks: [{ kind: "tool_use", text: "command: seq 8", tool: "bash" }] };
   const results = { role: "user", blocks: [{ kind: "tool_result", text: "1\n2\n3\n4\n5\n6", more: 2 }] };
@@ -234,10 +244,10 @@ test("the runs for the site's player are recorded again, and named when they are
   const prompt = { role: "user", blocks: [{ kind: "request", text: "look" }] };
   const shortened = { role: "user", blocks: [{ kind: "note", text: "in short" }] };
   assert.deepEqual(calls, [
-    { child: false, compacted: false, messages: [request], tokens: 10, reply: call },
-    { child: true, compacted: false, messages: [prompt], tokens: 5, reply: end },
-    { child: false, compacted: false, messages: [results], tokens: 30 },
-    { child: false, compacted: true, messages: [shortened, results], tokens: 20, reply: end },
+    { child: false, compacted: false, messages: [request], usage: usage(0, 0, 10, 3), reply: call },
+    { child: true, compacted: false, messages: [prompt], usage: usage(0, 5, 0, 1), reply: end },
+    { child: false, compacted: false, messages: [results], usage: usage(10, 20, 0, 2) },
+    { child: false, compacted: true, messages: [shortened, results], usage: usage(0, 20, 0, 1), reply: end },
   ]);
 });
 

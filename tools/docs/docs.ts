@@ -1,7 +1,8 @@
 /** Keeps the pages in step with the code. */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
+import { figures as costs } from "../bench/cost-chart.ts";
+import { figures as contexts } from "../viewer/figures.ts";
 import { checkPage } from "./check.ts";
 import { readLessons } from "./lessons.ts";
 import { readPage } from "./page.ts";
@@ -40,7 +41,7 @@ export async function docs(mode: "sync" | "check", root: string): Promise<string
   }
 
   const runs = existsSync(join(root, "tools/offline/run.ts")) ? await recordRuns(project) : {};
-  for (const [name, text] of Object.entries({ ...(await drawFigures(root)), ...runs })) {
+  for (const [name, text] of Object.entries({ ...drawFigures(root), ...runs })) {
     const file = join(root, name);
     if (mode === "sync") writeFileSync(file, text);
     else if (!existsSync(file) || readFileSync(file, "utf8") !== text)
@@ -53,10 +54,10 @@ export async function docs(mode: "sync" | "check", root: string): Promise<string
   return failures.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
 }
 
-/** The text of each file of docs/figures, by path; none in a project without what draws them. */
-async function drawFigures(root: string): Promise<Record<string, string>> {
-  const files = ["tools/viewer/figures.ts", "tools/bench/cost-chart.ts"].map((name) => join(root, name));
-  const modules = files.filter((file) => existsSync(file)).map((file) => import(pathToFileURL(file).href));
-  const drawn = Object.assign({}, ...(await Promise.all(modules)).map(({ figures }) => figures(root)));
-  return Object.fromEntries(Object.entries<string>(drawn).map(([name, figure]) => [`docs/figures/${name}`, figure]));
+/** The text of each file of docs/figures, by path; none in a project without the recordings that they show. */
+function drawFigures(root: string): Record<string, string> {
+  const sources = { "tools/viewer/demo.jsonl": contexts, "tools/bench/public.json": costs };
+  const drawn = Object.entries(sources).filter(([file]) => existsSync(join(root, file)));
+  const figures = drawn.flatMap(([, draw]) => Object.entries(draw(root)));
+  return Object.fromEntries(figures.map(([name, figure]) => [`docs/figures/${name}`, figure]));
 }

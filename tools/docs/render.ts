@@ -1,7 +1,7 @@
 /** The kinds of directives: what each writes into a page. */
 import { readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
-import { pathToFileURL } from "node:url";
+import { tables } from "../bench/report.ts";
 import { describe, historyAt } from "./history.ts";
 import { changes, codeOf, declarations, type Lesson, type Lines } from "./lessons.ts";
 import { countWords, type Directive, type Page, readPage } from "./page.ts";
@@ -156,10 +156,9 @@ const BLOCKS: Kinds = {
     return fence("text", [...more, ...shown.map((message) => describe(message, most))].join("\n"));
   },
 
-  async bench(args, { root }) {
-    const { tables } = await import(pathToFileURL(join(root, "tools/bench/report.ts")).href);
+  bench(args, { root }) {
     const [, of, name = ""] = /^(public )?(.*)$/.exec(args) ?? [];
-    const write = find<(results: unknown) => string>("table", name, new Map(Object.entries(tables)));
+    const write = find("table", name, new Map(Object.entries(tables)));
     return write(figuresOf(root, of ? "public" : "results")).trim();
   },
 };

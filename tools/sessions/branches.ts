@@ -10,6 +10,8 @@ export const replyId = ({ message, uuid }: ClaudeLine) => message?.id ?? uuid;
 /** The branch that ends last, with the rest of its replies and the results of parallel calls beside it. */
 export function newestBranch(lines: ClaudeLine[], skip: (what: string) => void): ClaudeLine[] {
   const nodes = new Map<string, Node>();
+  /** By the last message that a compaction preserved: its summary, which what is said later comes after. */
+  const summaries = new Map<string | undefined, string>();
   let last: Node | undefined;
   for (const [i, line] of lines.entries()) {
     if (line.isSidechain || !isMessage(line)) skip(line.isSidechain ? "line of a subagent" : `${line.type} line`);
@@ -17,8 +19,11 @@ export function newestBranch(lines: ClaudeLine[], skip: (what: string) => void):
     if (line.isSidechain || !id || nodes.has(id)) continue;
     const parentId = line.parentUuid ?? line.logicalParentUuid;
     const isRoot = line.parentUuid === null && !parentId && !line.isCompactSummary;
-    last = { line, parent: nodes.get(parentId ?? "") ?? (isRoot ? undefined : last) };
+    const summary = nodes.get(summaries.get(parentId ?? "") ?? "");
+    last = { line, parent: summary ?? nodes.get(parentId ?? "") ?? (isRoot ? undefined : last) };
     nodes.set(id, last);
+    const { anchorUuid, uuids } = line.compactMetadata?.preservedMessages ?? {};
+    if (anchorUuid) summaries.set(uuids?.at(-1), anchorUuid);
   }
   const all = [...nodes.values()];
   const path = new Set<Node>();

@@ -33,7 +33,7 @@ export type Message = {
   charsPerToken?: number;
   /** It takes the place of messages. */
   isSummary?: boolean;
-  /** The client wrote it, not the user. */
+  /** The client wrote it, not the user; undefined where the file does not say who. */
   isMeta?: boolean;
   /** The call that a text of the client belongs to. */
   callId?: string;
@@ -94,16 +94,22 @@ export function textOf(parts: { type: string; text?: string }[], image = ""): st
   return parts.flatMap(({ type, text }) => (/^(image|document)$/.test(type) ? image : (text ?? []))).join("\n");
 }
 
-/** A history begins with a request, whose content is a string, or with a summary, whose content is blocks. */
+/** Of s06: a request is a user message whose content is a string. */
+const toOwn = (message: Content): Message => ({
+  ...toMessage(message),
+  isMeta: message.role === "user" && Array.isArray(message.content),
+});
+
+/** A history begins with a request, or with a summary, whose content is blocks. */
 const toHistory = (messages: Content[]): Message[] =>
-  messages.map((message, i) => ({ ...toMessage(message), isSummary: i === 0 && Array.isArray(message.content) }));
+  messages.map((message, i) => ({ ...toOwn(message), isSummary: i === 0 && Array.isArray(message.content) }));
 
 const fromOwn = (lines: OwnLine[]): Step[] =>
   lines.map((line) => {
     const usage = usageOf(line.usage, true);
     if ("type" in line) return { ...line, type: "rewrite", messages: toHistory(line.messages), usage };
     const { time, charsPerToken, model } = line;
-    return { ...toMessage(line), time, charsPerToken, model, usage };
+    return { ...toOwn(line), time, charsPerToken, model, usage };
   });
 
 function usageOf(usage: Counted, isFinal: boolean): Usage | undefined {
@@ -140,9 +146,10 @@ function fromClaude(all: ClaudeLine[], skip: Skip): Step[] {
     const usage = usageOf(line.message.usage, Boolean(line.message.stop_reason));
     const begun = isReply(line) ? replies.get(replyId(line)) : undefined;
     if (line.isCompactSummary) {
-      const { trigger = "auto", preservedMessages } = boundary ?? {};
+      const { trigger = "auto", preservedMessages, preTokens: before, postTokens: after } = boundary ?? {};
       const kept = (preservedMessages?.uuids ?? []).flatMap((uuid) => messages.get(uuid) ?? []);
-      steps.push({ type: "rewrite", trigger, messages: [{ ...message, isSummary: true }, ...kept], time });
+      const rewrite = { messages: [{ ...message, isSummary: true }, ...kept], kept: kept.length };
+      steps.push({ type: "rewrite", trigger, ...rewrite, summary: textOf(message.parts), time, before, after });
     } else if (begun) {
       begun.parts = [...begun.parts, ...message.parts];
       begun.end = time;

@@ -51,7 +51,9 @@ export const OwnLine = z.union([
   Message.extend(Call),
 ]);
 export type OwnLine = z.output<typeof OwnLine>;
-const Boundary = z.object({ trigger: z.string(), preservedMessages: z.object({ uuids: Ids }) });
+/** `anchorUuid`: the summary that the preserved messages come after. */
+const Preserved = z.object({ uuids: Ids, anchorUuid: Text });
+const Boundary = z.object({ trigger: Text, preTokens: Figure, postTokens: Figure, preservedMessages: Preserved });
 
 /** Of a session of Claude Code: lines make a tree by `uuid` and `parentUuid`; a reply is a line for each of its blocks. */
 export const ClaudeLine = z.object({

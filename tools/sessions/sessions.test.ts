@@ -117,6 +117,22 @@ test("a session of Claude Code becomes turns of rounds, with the lessons' tools 
   );
 });
 
+test("what was said after messages that a compaction preserved follows its summary", () => {
+  const preservedMessages = { uuids: ["b"], anchorUuid: "s" };
+  const compactMetadata = { trigger: "manual", preTokens: 297_190, postTokens: 16_970, preservedMessages };
+  const { steps, skipped } = readConversation(
+    linesOf(
+      ...[line(null, "a", 1, user("Look.")), line("a", "b", 2, said("m1", text("Kept.")))],
+      { type: "system", uuid: "c", parentUuid: null, logicalParentUuid: "b", compactMetadata },
+      { ...line("c", "s", 3, user("This session is continued.")), isCompactSummary: true },
+      ...[line("b", "d", 4, user("And now?")), line("d", "e", 5, said("m2", text("Done.")))],
+    ),
+  );
+  const kinds = steps.map((step) => (step.type === "rewrite" ? [step.before, step.after, step.kept] : step.type));
+  assert.deepEqual(kinds, ["message", "message", [297_190, 16_970, 1], "message", "message"]);
+  assert.deepEqual(skipped, [{ reason: "system line", count: 1, lines: [] }]);
+});
+
 test("a result that stands in the file before its call is read as the call says", () => {
   const file = put(
     "parallel.jsonl",

@@ -1,7 +1,9 @@
 /** Draws a timeline as SVG, in a browser or on a document of linkedom. */
 import * as Plot from "@observablehq/plot";
 import { nameOfSeries, type Words } from "./languages.ts";
-import { type Compaction, isClearing, isWithdrawal, largestOf, type Timeline } from "./timeline.ts";
+import { dollars } from "./numbers.ts";
+import { sumOf } from "./prices.ts";
+import { type Compaction, dearestOf, isClearing, isWithdrawal, largestOf, type Timeline } from "./timeline.ts";
 
 /** Each colour on a light and on a dark ground, as a CSS variable `--cv-NAME`. */
 const COLOURS: Record<string, [light: string, dark: string]> = {
@@ -12,10 +14,11 @@ const COLOURS: Record<string, [light: string, dark: string]> = {
   accent: ["#0550ae", "#79b8ff"],
   alert: ["#b3261e", "#ff8a80"],
   cold: ["#0969da", "#6cb6ff"],
-  system: ["#6b7280", "#9ca3af"],
+  unexplained: ["#9aa1ab", "#7d8590"],
   summary: ["#7c3aed", "#a78bfa"],
   file: ["#c026d3", "#e879f9"],
   request: ["#1d4ed8", "#60a5fa"],
+  client: ["#475569", "#cbd5e1"],
   reply: ["#0e7490", "#22d3ee"],
   thinking: ["#db2777", "#f472b6"],
   call: ["#b45309", "#fbbf24"],
@@ -24,10 +27,11 @@ const COLOURS: Record<string, [light: string, dark: string]> = {
   "result-2": ["#0f766e", "#2dd4bf"],
   "result-3": ["#3f6212", "#a3b18a"],
   "result-4": ["#7a6a3a", "#d6c29a"],
-  read: ["#15803d", "#4ade80"],
-  written: ["#b45309", "#fbbf24"],
-  input: ["#b3261e", "#ff8a80"],
-  output: ["#7c3aed", "#a78bfa"],
+  // Of the cache and the cost: one hue that no kind of block has, the darker the more expensive.
+  read: ["#cf9f6c", "#755334"],
+  written: ["#a3662b", "#b07c49"],
+  input: ["#6b3a0e", "#dba86f"],
+  output: ["#331a04", "#fbe3c4"],
   kept: ["#15803d", "#4ade80"],
   thought: ["#db2777", "#f472b6"],
   summarized: ["#7c3aed", "#a78bfa"],
@@ -55,21 +59,39 @@ export const colourFor = (compaction: Compaction): string =>
   `var(--cv-${isClearing(compaction) ? "disk" : isWithdrawal(compaction) ? "withdrawn" : "text"})`;
 
 export type View = "context" | "cache" | "cost";
-export type ChartOptions = { document: Document; width: number; height: number; words: Words; view?: View };
+type Page = NonNullable<Plot.PlotOptions["document"]>;
+export type ChartOptions = { document: Page; width: number; height: number; words: Words; view?: View };
 
 export const MARGIN = { left: 56, right: 14, top: 34 };
 const MOST_COLUMNS = 800; // more requests than that share columns
+const MARK = 14; // pixels from one mark to the next
+const NEAR = 1.25; // of the largest prompt: a limit up to there is drawn where it is
 
-/** Of each column the largest request. */
-function columnsOf({ moments }: Timeline): number[] {
-  const each = Math.ceil(moments.length / MOST_COLUMNS);
-  const columns: number[] = [];
-  for (const [i, { tokens }] of moments.entries()) {
-    const column = Math.floor(i / each);
-    if (tokens >= (moments[columns[column] ?? i]?.tokens ?? 0)) columns[column] = i;
+/** Of each of `most` columns of model calls the item that weighs most. */
+function heaviest<Item>(items: Item[], calls: number, most: number, of: (item: Item) => { x: number; weight: number }) {
+  const each = Math.max(1, Math.ceil(calls / most));
+  const columns = new Map<number, Item>();
+  for (const item of items) {
+    const { x, weight } = of(item);
+    const column = Math.floor(x / each);
+    const best = columns.get(column);
+    if (best === undefined || weight > of(best).weight) columns.set(column, item);
   }
-  return columns;
+  return [...columns.values()];
 }
+
+/** The model calls that are drawn: of each column the largest, or the most expensive. */
+function columnsOf({ moments }: Timeline, view: View): number[] {
+  const weightOf = ({ tokens, cost }: Timeline["moments"][number]) => (view === "cost" ? sumOf(cost) : tokens);
+  const calls = moments.map((moment, x) => ({ x, weight: weightOf(moment) }));
+  return heaviest(calls, moments.length, MOST_COLUMNS, (call) => call).map(({ x }) => x);
+}
+
+/** The compactions that are drawn: of those that are too close to be told apart, the one that took away most. */
+export const drawnCompactions = ({ compactions, moments }: Timeline, width: number): Compaction[] =>
+  heaviest(compactions, moments.length, width / MARK, ({ moment: x, before, after }) => {
+    return { x, weight: before.tokens - after.tokens };
+  });
 
 /** What a model call is paid for. */
 export const PAID = ["read", "written", "input", "output"] as const;
@@ -85,7 +107,7 @@ function wholeTicks(last: number, most: number): number[] {
 type Row = { x: number; y: number; series: string };
 
 function rowsOf(timeline: Timeline, view: View): { rows: Row[]; series: string[] } {
-  const columns = columnsOf(timeline);
+  const columns = columnsOf(timeline, view);
   const last = { x: timeline.moments.length - 0.5, of: columns.at(-1) ?? 0 };
   const places = [{ x: -0.5, of: columns[0] ?? 0 }, ...columns.map((x) => ({ x, of: x })), last];
   const rows = places.flatMap(({ x, of }): Row[] => {
@@ -99,25 +121,29 @@ function rowsOf(timeline: Timeline, view: View): { rows: Row[]; series: string[]
 
 /** `context`: what each prompt is made of; `cache`: what of it was read from the cache; `cost`: what was paid. */
 export function drawChart(timeline: Timeline, { document, width, height, words, view = "context" }: ChartOptions) {
-  const { moments, compactions, requests, blocks } = timeline;
+  const { moments, blocks } = timeline;
   const { rows, series } = rowsOf(timeline, view);
   const isContext = view === "context";
-  const limits = isContext ? timeline.limits : [];
-  const cold = moments.flatMap(({ missed }, x) => (missed ? [x - 0.5] : []));
-  const rewrites = compactions.map((each) => {
+  const missed = moments.flatMap(({ missed }, x) => (missed ? [{ x, weight: missed.tokens }] : []));
+  const drawn = heaviest(missed, moments.length, width / MARK, (each) => each);
+  const cold = drawn.map(({ x }) => x - 0.5);
+  const requests = heaviest(timeline.requests, moments.length, width / MARK, ({ moment: x }) => ({ x, weight: 0 }));
+  const rewrites = drawnCompactions(timeline, width).map((each) => {
     return { x: each.moment - 0.5, from: each.before.tokens, to: each.after.tokens, colour: colourFor(each) };
   });
-  const largest = largestOf(timeline);
-  const top = Math.max(largest, ...limits.map(({ tokens }) => tokens), ...rewrites.map(({ from }) => from));
+  const most = { context: largestOf(timeline), cache: largestOf(timeline), cost: dearestOf(timeline) }[view];
+  const data = isContext ? Math.max(most, ...rewrites.map(({ from }) => from)) : most;
+  const limits = isContext ? timeline.limits.filter(({ tokens }) => tokens <= NEAR * data) : [];
+  const above = isContext ? timeline.limits.filter(({ tokens }) => tokens > NEAR * data) : [];
+  const top = Math.max(data, ...limits.map(({ tokens }) => tokens));
   const label = { fill: "var(--cv-text)", stroke: "var(--cv-ground)", strokeWidth: 3, className: "cv-label" };
   const diamond = { fill: "var(--cv-cold)", symbol: "diamond2" as const };
   const arrow = { stroke: "colour", markerStart: "arrow" as const };
   const asked = { x: ({ moment }: { moment: number }) => moment - 0.5, fill: "var(--cv-request)", dy: 4 };
-  const marks = [
-    Plot.areaY(rows, { x: "x", y: "y", fill: "series", z: "series", order: series, curve: "step" }),
-    Plot.ruleX(cold, { stroke: "var(--cv-cold)", strokeDasharray: "1 3", strokeWidth: 2 }),
-  ];
-  const isMany = rewrites.length > width / 90; // their labels would overlap
+  const marks = [Plot.areaY(rows, { x: "x", y: "y", fill: "series", z: "series", order: series, curve: "step" })];
+  const isMany = Math.max(rewrites.length, cold.length) > width / 90; // their labels and lines would be all that one sees
+  if (isContext && !isMany)
+    marks.push(Plot.ruleX(cold, { stroke: "var(--cv-cold)", strokeDasharray: "1 3", strokeWidth: 2 }));
   if (isContext) {
     marks.push(
       Plot.dot(cold, { ...diamond, x: (x: number) => x, frameAnchor: "top", r: 4, dy: -8 }),
@@ -136,10 +162,18 @@ export function drawChart(timeline: Timeline, { document, width, height, words, 
         dy: 9,
         textAnchor: "start",
       }),
+      Plot.text(above, {
+        ...{ ...label, fill: "var(--cv-alert)", frameAnchor: "top-left", dx: 4, dy: 4, textAnchor: "start" },
+        text: ({ tokens, source }) => `↑ ${words.limit(tokens, source)}`,
+      }),
     );
     if (!isMany) {
       const taken = ({ from, to }: (typeof rewrites)[number]) => `−${words.short(from - to)}`;
-      marks.push(Plot.text(rewrites, { ...label, x: "x", y: "from", text: taken, dy: -9, textAnchor: "end" }));
+      const isEarly = ({ x }: { x: number }) => x < moments.length / 10; // to the left there is the axis
+      for (const textAnchor of ["start", "end"] as const) {
+        const placed = rewrites.filter((each) => isEarly(each) === (textAnchor === "start"));
+        marks.push(Plot.text(placed, { ...label, x: "x", y: "from", text: taken, dy: -9, textAnchor }));
+      }
     }
   }
   const chart = Plot.plot({
@@ -159,11 +193,11 @@ export function drawChart(timeline: Timeline, { document, width, height, words, 
       tickFormat: (x) => `${x + 1}`,
     },
     y: {
-      domain: isContext ? [0, top * 1.04] : undefined,
+      domain: [0, isContext ? top * 1.04 : top],
       label: words.axis[view],
-      tickFormat: view === "cost" ? words.dollars : words.short,
+      tickFormat: view === "cost" ? dollars : words.short,
       grid: true,
-      ticks: Math.max(2, Math.round(height / 50)),
+      ticks: isContext ? Math.round(height / 50) : [0, top / 2, top], // the small ones name their largest bar
     },
     color: {
       domain: [...series, ...rewrites.map(({ colour }) => colour)],
@@ -197,11 +231,14 @@ export function drawFigure(timeline: Timeline, options: ChartOptions & { title: 
   chart.setAttribute("height", `${height}`);
   const holder = document.createElement("div");
   holder.append(chart);
+  const names = /plot-marker-\d+/g; // numbered on from one picture to the next
+  const markers = [...new Set(holder.innerHTML.match(names))];
+  const drawn = holder.innerHTML.replace(names, (name: string) => `marker-${markers.indexOf(name) + 1}`);
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${total}" viewBox="0 0 ${width} ${total}" role="img" aria-labelledby="title desc">
 <title id="title">${escapeXml(title)}</title>
 <desc id="desc">${escapeXml(description)}</desc>
 <style>${style}</style>
-${holder.innerHTML}
+${drawn}
 ${legend.join("\n")}
 </svg>
 `;

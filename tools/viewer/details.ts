@@ -1,15 +1,28 @@
 /** What is in the context at a model call, and on both sides of a compaction. */
 import { colourOf, PAID } from "./context-chart.ts";
 import type { Shown, Strip } from "./elements.ts";
-import { type Item, make, makeButtons, makeLegend, makeList, makeStrip, makeText } from "./elements.ts";
-import { MOST_HITS, nameOfSeries, type Words } from "./languages.ts";
+import { type Item, make, makeLegend, makeList, makeRows, makeStrip, makeText, nameOf } from "./elements.ts";
+import { nameOfSeries, type Words } from "./languages.ts";
 import { groupLost, type Lost, lostIn } from "./lost.ts";
+import { dollars, percent } from "./numbers.ts";
 import { sumOf } from "./prices.ts";
-import { type Block, blocksAt, type Compaction, fatesOf, type Side, seriesFor, type Timeline } from "./timeline.ts";
+import {
+  type Block,
+  blocksAt,
+  type Compaction,
+  type Extent,
+  fatesOf,
+  type Side,
+  type Size,
+  seriesFor,
+  type Timeline,
+} from "./timeline.ts";
 
 /** What a reader has open, which a step and a file that grows leave open: a block, how far it is scrolled, a search. */
 export type Place = { block?: number; scroll: number; search: string };
 
+/** Hits are counted up to here. */
+const MOST_HITS = 5_000;
 type Hit = { shown: Shown; at: number; length: number };
 /** A place for the text of a block that is chosen in a strip, or found by a search. */
 type Reader = {
@@ -60,7 +73,7 @@ function makeReader({ blocks }: Timeline, words: Words, place: Place): Reader {
 }
 
 /** The blocks of a model call or of a side of a compaction, with their names and colours; first what is not in the file. */
-function shownAt(timeline: Timeline, side: Side, words: Words): Shown[] {
+function shownAt(timeline: Timeline, side: Extent & Size, words: Words): Shown[] {
   const { series } = timeline;
   const { charsPerToken } = side;
   const shown = blocksAt(timeline, side).map((block) => {
@@ -68,13 +81,14 @@ function shownAt(timeline: Timeline, side: Side, words: Words): Shown[] {
     const kind = block.kind === "result" ? words.results(block.tool ?? "") : nameOfSeries(name, words);
     return { block, tokens: block.chars / charsPerToken, colour: colourOf(name, series), kind };
   });
-  return [...shownSystem(side.system, words), ...shown];
+  return [...shownUnexplained(side.unexplained, words), ...shown];
 }
 
-/** The system prompt and the tools: not in the file, so only their size is shown. */
-function shownSystem(tokens: number, words: Words): Shown[] {
-  const block: Block = { id: -1, kind: "system", label: "", text: words.notInFile, chars: 0 };
-  return tokens >= 0.5 ? [{ block, tokens, colour: "var(--cv-system)", kind: nameOfSeries("system", words) }] : [];
+/** What is not in the file: only its size is known. */
+function shownUnexplained(tokens: number, words: Words): Shown[] {
+  const kind = "unexplained";
+  const block: Block = { id: -1, kind, label: "", text: words.notInFile, chars: 0 };
+  return tokens >= 0.5 ? [{ block, tokens, colour: `var(--cv-${kind})`, kind: nameOfSeries(kind, words) }] : [];
 }
 
 export function makeMoment(
@@ -84,27 +98,26 @@ export function makeMoment(
   compact: boolean,
   place: Place,
 ): HTMLElement {
-  const { moments, series, requests, blocks: all, window, limits } = timeline;
+  const { moments, series, requests, blocks: all, limits } = timeline;
   const moment = moments[index];
   if (!moment) return make("div");
   const { tokens, sizes, usage, time, cost, missed, model, isEstimate } = moment;
   const parts = series.flatMap((name, i): Item[] => {
     const size = sizes[i] ?? 0;
     if (size < 0.5) return [];
-    const value = `${words.tokens(size)} · ${Math.round((100 * size) / (tokens || 1))} %`;
+    const value = `${words.tokens(size)} · ${percent(size / (tokens || 1))}`;
     return [{ colour: colourOf(name, series), name: nameOfSeries(name, words), value }];
   });
   const paid = PAID.flatMap((part): Item[] => {
     if (!usage?.[part]) return [];
-    const facts = [words.tokens(usage[part]), ...(cost ? [words.dollars(cost[part])] : [])];
+    const facts = [words.tokens(usage[part]), ...(cost ? [dollars(cost[part])] : [])];
     if (part === "output" && isEstimate) facts.push(words.estimate);
     return [{ colour: `var(--cv-${part})`, name: nameOfSeries(part, words), value: facts.join(" · ") }];
   });
   const facts = [words.tokens(tokens)];
   const [limit] = limits;
-  if (window) facts.push(words.share(tokens / window, words.limit(window, "window")));
-  else if (limit) facts.push(words.share(tokens / limit.tokens, words.limit(limit.tokens, limit.source)));
-  if (cost) facts.push(words.dollars(sumOf(cost)));
+  if (limit) facts.push(words.share(tokens / limit.tokens, words.limit(limit.tokens, limit.source)));
+  if (cost) facts.push(dollars(sumOf(cost)));
   if (model) facts.push(model);
   if (time) facts.push(words.time(time));
   const request = all[requests[moment.request]?.block ?? -1];
@@ -144,17 +157,18 @@ function makeLargest(blocks: Shown[], reader: Reader, words: Words): HTMLElement
     const key = kind === "result" ? label : `${id}`;
     const group = groups.get(key) ?? { all: [], tokens: 0, share: 0 };
     const tokens = group.tokens + shown.tokens;
-    groups.set(key, { all: [...group.all, shown], tokens, share: tokens / total });
+    group.all.push(shown);
+    groups.set(key, { ...group, tokens, share: tokens / total });
   }
   const sorted = [...groups.values()].sort((a, b) => b.tokens - a.tokens);
   const again = sorted.slice(5).filter(({ all }) => all.length > 1);
   const chosen = [...sorted.slice(0, 5), ...again.slice(0, 5)];
-  const list = makeButtons(
-    chosen,
-    (group) => words.consumer(group),
-    ({ all }) => reader.open(all),
-  );
-  return make("div", { className: "cv-largest" }, make("h4", {}, words.largest), list);
+  const wordsOf = ({ all, tokens, share }: (typeof chosen)[number]) => {
+    const [name = ""] = all.map(nameOf);
+    return [all.length > 1 ? `${name} × ${all.length}` : name, words.tokens(tokens), percent(share)];
+  };
+  const list = makeRows(chosen, wordsOf, ({ all }) => reader.open(all));
+  return make("div", {}, make("h4", {}, words.largest), list);
 }
 
 function makeSearch(blocks: Shown[], reader: Reader, words: Words, place: Place): HTMLElement {
@@ -166,7 +180,7 @@ function makeSearch(blocks: Shown[], reader: Reader, words: Words, place: Place)
   const go = (step: number) => {
     at = (at + step + hits.length) % (hits.length || 1);
     const hit = hits[at];
-    count.textContent = input.value ? words.hits(at + 1, hits.length) : "";
+    count.textContent = input.value ? words.hits(at + 1, hits.length, MOST_HITS) : "";
     if (hit) reader.show(hit.shown, hit, new Set(hits.map(({ shown }) => shown.block.id)));
     else reader.clear();
   };
@@ -209,7 +223,7 @@ export function makeCompaction(timeline: Timeline, compaction: Compaction, words
   const side = (extent: Side, name: string, groupOf: (shown: Shown) => [string, string]) => {
     const groups = new Map<string, { colour: string; count: number; tokens: number }>();
     const blocks = shownAt(timeline, extent, words).map((shown) => {
-      const [label, colour] = shown.block.kind === "system" ? [shown.kind, shown.colour] : groupOf(shown);
+      const [label, colour] = shown.block.kind === "unexplained" ? [shown.kind, shown.colour] : groupOf(shown);
       const group = groups.get(label) ?? { colour, count: 0, tokens: 0 };
       groups.set(label, { colour, count: group.count + 1, tokens: group.tokens + shown.tokens });
       return { ...shown, colour, kind: label === shown.kind ? label : `${label} · ${shown.kind}` };
@@ -218,7 +232,7 @@ export function makeCompaction(timeline: Timeline, compaction: Compaction, words
     const items = [...groups].map(([name, { colour, count, tokens }]): Item => {
       return { colour, name, value: `${words.blocks(count)} · ${words.tokens(tokens)}` };
     });
-    const heading = make("h4", {}, `${name}: ${words.tokens(extent.tokens)}`);
+    const heading = make("h4", {}, `${name}: ${words.sized(extent)}`);
     return make("div", {}, heading, reader.stripOf(blocks), makeLegend(items));
   };
   const old = side(before, words.before, ({ block }) => {
@@ -249,14 +263,12 @@ const MOST_LOST = 24; // of each kind
 /** What nothing names after the compaction; each opens the block that had it first. */
 function makeLost(lost: Lost[], blocks: Shown[], reader: Reader, words: Words): HTMLElement {
   const groups = groupLost(lost).map(({ kind, items }) => {
-    const list = makeButtons(
-      items.slice(0, MOST_LOST),
-      ({ text }) => text,
-      ({ text, block }) => {
-        const shown = blocks.find((each) => each.block.id === block.id);
-        if (shown) reader.show(shown, { shown, at: Math.max(0, block.text.indexOf(text)), length: text.length });
-      },
-    );
+    const open = ({ text, block }: Lost) => {
+      const shown = blocks.find((each) => each.block.id === block.id);
+      if (shown) reader.show(shown, { shown, at: Math.max(0, block.text.indexOf(text)), length: text.length });
+    };
+    const list = makeRows(items.slice(0, MOST_LOST), ({ text }) => [text], open);
+    list.classList.add("cv-chips");
     return make("div", {}, make("p", {}, words.lostKind(kind, items.length, MOST_LOST)), list);
   });
   return make("div", { hidden: groups.length === 0 }, make("h4", {}, words.lost), ...groups);

@@ -1,5 +1,4 @@
 /** What the viewer is made of: a legend, a strip of blocks in proportion to their size, the text of a block. */
-
 import type { Words } from "./languages.ts";
 import type { Block } from "./timeline.ts";
 
@@ -23,14 +22,21 @@ export function makeSvg(tag: string, attributes: Record<string, string | number>
   return element;
 }
 
-/** A button for each item, in a list. */
-export function makeButtons<Each>(items: Each[], textOf: (item: Each) => string, select: (item: Each) => void) {
+/** A button for each item, in a list whose rows are equally high: its name, which may be cut, and facts. */
+export function makeRows<Each>(items: Each[], wordsOf: (item: Each) => string[], select: (item: Each) => void) {
   const made = items.map((item) => {
-    const button = make("button", { type: "button" }, textOf(item));
+    const [name = "", ...facts] = wordsOf(item);
+    const label = make("span", { className: "cv-name", title: name }, name);
+    const button = make(
+      "button",
+      { type: "button" },
+      label,
+      make("span", { className: "cv-quiet" }, facts.join(" · ")),
+    );
     button.addEventListener("click", () => select(item));
     return make("li", {}, button);
   });
-  return make("ul", { className: "cv-buttons" }, ...made);
+  return make("ul", { className: "cv-rows" }, ...made);
 }
 
 /** `sign`: in place of a square. */
@@ -114,11 +120,5 @@ export function makeText(shown: Shown, words: Words, hit?: { at: number; length:
 }
 
 /** The blocks of a group, each opens its text. */
-export function makeList(all: Shown[], words: Words, select: (shown: Shown) => void): HTMLElement {
-  const items = all.slice(0, 500).map((shown) => {
-    const button = make("button", { type: "button" }, nameOf(shown));
-    button.addEventListener("click", () => select(shown));
-    return make("li", {}, button, make("span", { className: "cv-quiet" }, words.tokens(shown.tokens)));
-  });
-  return make("ul", { className: "cv-list" }, ...items);
-}
+export const makeList = (all: Shown[], words: Words, select: (shown: Shown) => void): HTMLElement =>
+  makeRows(all.slice(0, 500), (shown) => [nameOf(shown), words.tokens(shown.tokens)], select);

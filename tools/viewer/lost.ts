@@ -4,8 +4,9 @@ import { type Block, blocksAt, type Compaction, type Timeline } from "./timeline
 const KINDS = ["paths", "names", "values"] as const;
 export type Lost = { kind: (typeof KINDS)[number]; text: string; block: Block; weight: number };
 
+/** A file by its ending; a route or an address has none, or has `://`. */
 const FILE =
-  /\/.*[a-z]|^[\w-]+\.([cm]?[jt]sx?|jsonl?|md|py|dart|go|rs|ya?ml|toml|css|html|sh|sql|txt|java|kt|swift|rb|php|vue|c|h|cpp|lock|env)$/i;
+  /^(?!.*:\/\/)[\w@~./-]+\.([cm]?[jt]sx?|jsonl?|mdx?|py|dart|arb|go|rs|ya?ml|toml|s?css|html|svg|sh|ps1|sql|txt|csv|xml|java|kts?|gradle|swift|rb|php|vue|svelte|c|cs|h|cpp|lock|env|ini|conf|omp)(:\d+)*$/i;
 const NAME =
   /^[a-z_$][\w$]*([a-z][A-Z]|[a-z]_[a-z])[\w$]*$|^[A-Z][A-Z0-9]*_[A-Z0-9_]+$|^[A-Z][a-z0-9]+([A-Z][a-z0-9]*)+$/;
 const VALUE = /^\$?\d[\d.,:]*\d\w{0,3}%?$|^v\d+\.\d|^#\d+$|^(?=.*\d)(?=.*[a-f])[\da-f]{7,40}$/;
@@ -19,16 +20,16 @@ function wordsIn({ text, kind }: Block): Set<string> {
 
 function kindOf(word: string): Lost["kind"] | undefined {
   if (word.length > 120) return undefined;
-  if (VALUE.test(word)) return word.replace(/\D/g, "").length > 2 ? "values" : undefined;
+  if (VALUE.test(word)) return word.replace(/\D/g, "").length > 3 ? "values" : undefined; // 404 is no value
   return FILE.test(word) ? "paths" : NAME.test(word) ? "names" : undefined;
 }
 
 const lastOf = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 
 /** The weightiest first: a block that the user or the model wrote counts ten times one that a tool returned. */
-export function lostIn(timeline: Timeline, { before, after }: Compaction): Lost[] {
+export function lostIn(timeline: Timeline, { before, after, isSummary }: Compaction): Lost[] {
   const left = blocksAt(timeline, after);
-  if (!left.some(({ kind }) => kind === "summary")) return [];
+  if (!isSummary) return [];
   const known = new Set(
     left.flatMap((block) => [...wordsIn(block)]).flatMap((word) => [word, lastOf(word), ...word.split(/[.:]/)]),
   );

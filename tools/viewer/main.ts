@@ -1,12 +1,13 @@
 /** The viewer: opens a session and shows its context over time, at a model call and at a compaction. */
 import { colourFor, colourRules } from "./context-chart.ts";
 import { makeCompaction, makeMoment, type Place } from "./details.ts";
-import { type Item, make, makeButtons, makeLegend, stepIn } from "./elements.ts";
+import { diagnose } from "./diagnosis.ts";
+import { type Item, make, makeLegend, makeRows, stepIn } from "./elements.ts";
 import { type Language, WORDS, type Words } from "./languages.ts";
 import { makeOverTime } from "./over-time.ts";
 import { listOf } from "./prices.ts";
 import { makeSessions } from "./sessions-list.ts";
-import { type Compaction, dollarsOf, largestOf, type Timeline } from "./timeline.ts";
+import { type Compaction, largestOf, type Timeline } from "./timeline.ts";
 import type { Answer, Question } from "./worker.ts";
 
 export type Options = {
@@ -43,10 +44,10 @@ export function mount(element: HTMLElement, { source, served, compact = false, l
   const end = new AbortController();
   const status = make("p", { className: "cv-status", role: "status" });
   const title = make("h1");
-  const body = make("div");
+  const body = make("div", { className: "cv-session" });
   const list = make("div");
   const summary = make("summary", {}, words.sessions(0));
-  const sessions = make("details", { hidden: !served, open: served?.isOpen }, summary, list);
+  const sessions = make("details", { open: served?.isOpen }, summary, list);
   let file = "";
   let worker: Worker | undefined;
 
@@ -100,7 +101,9 @@ export function mount(element: HTMLElement, { source, served, compact = false, l
     file = "";
     read(question);
   };
-  const head = compact ? [] : [title, sessions, makeChooser(words, choose, end.signal)];
+  const chooser = compact ? "" : makeChooser(words, choose, end.signal);
+  if (served) sessions.append(chooser);
+  const head = compact ? [] : [title, served ? sessions : chooser];
   const className = `context-viewer${compact ? " cv-compact" : ""}`;
   element.replaceChildren(make("section", { className, lang }, make("style", {}, colourRules), ...head, status, body));
   const address = compact ? {} : stepInAddress();
@@ -170,14 +173,33 @@ function makeSession(
     tell(shown.step);
     detail.replaceChildren(makeCompaction(timeline, compaction, words, place));
   }
-  const jumps = makeButtons(compactions, (each) => words.took(each, moments.length), showCompaction);
+  /** From what leads to a step: shows where it is, too. */
+  const goTo = (index: number) => {
+    show(index);
+    detail.scrollIntoView();
+  };
+  const jumps = makeRows(
+    compactions,
+    (each) => [words.took(each, moments.length)],
+    (each) => {
+      showCompaction(each);
+      detail.scrollIntoView({ block: "nearest" });
+    },
+  );
   jumps.classList.add("cv-jumps");
-  const asked = makeRequests(timeline, words, show);
+  const lists = [
+    ...(compact ? [] : [makeRequests(timeline, words, goTo)]),
+    make(
+      "div",
+      { hidden: compactions.length === 0 },
+      make("h3", {}, words.countedIn(words.compactions, compactions.length)),
+      jumps,
+    ),
+  ];
   const parts = [
+    ...(compact ? [] : [makeDiagnosis(timeline, words, goTo)]),
     ...[make("h2", {}, words.overTime), overTime.element, makeMarks(timeline, words)],
-    ...(compact ? [] : [asked]),
-    make("div", { hidden: compactions.length === 0 }, make("h3", {}, words.compactions), jumps),
-    detail,
+    ...[make("div", { className: "cv-lists" }, ...lists), detail],
   ];
   const element = make("div", {}, ...parts, ...(compact ? [] : [makeSources(timeline, words)]));
   element.addEventListener("keydown", (event) => {
@@ -203,6 +225,24 @@ function makeSession(
   return Object.assign(shown, { element }); // whose step changes
 }
 
+/** What a session cost, what of it were cache misses, and what was largest; each leads to its model call. */
+function makeDiagnosis(timeline: Timeline, words: Words, goTo: (call: number) => void): HTMLElement {
+  const sentences = words.diagnosis(diagnose(timeline), words.kinds);
+  const linkTo = (text: string, call: number) => {
+    const link = make("a", { href: `#call=${call + 1}` }, text);
+    link.addEventListener("click", (event) => {
+      event.preventDefault(); // the address names the file, too
+      goTo(call);
+    });
+    return link;
+  };
+  const items = sentences.map((sentence) => {
+    const parts = sentence.map((part) => (typeof part === "string" ? part : linkTo(part.text, part.call)));
+    return make("li", {}, ...parts);
+  });
+  return make("ul", { className: "cv-diagnosis" }, ...items);
+}
+
 /** What the signs in the chart mean. */
 function makeMarks({ moments, compactions, requests }: Timeline, words: Words): HTMLElement {
   const colours = new Set(compactions.map(colourFor));
@@ -221,27 +261,28 @@ function makeRequests(
   words: Words,
   show: (moment: number) => void,
 ): HTMLElement {
-  const textOf = ({ block }: Timeline["requests"][number], i: number) => {
-    const calls = moments.filter(({ request }) => request === i);
-    return words.asked(i + 1, blocks[block]?.label ?? "", calls);
+  const wordsOf = ({ block }: Timeline["requests"][number], i: number) => {
+    return [`${i + 1} · ${blocks[block]?.label}`, ...words.asked(moments.filter(({ request }) => request === i))];
   };
-  const items = requests.map((each, i) => ({ ...each, text: textOf(each, i) }));
-  const list = makeButtons(
+  const items = requests.map((each, i) => ({ ...each, words: wordsOf(each, i) }));
+  const list = makeRows(
     items,
-    ({ text }) => text,
+    ({ words }) => words,
     ({ moment }) => show(moment),
   );
-  return make("div", { hidden: items.length === 0 }, make("h3", {}, words.requests), list);
+  return make(
+    "div",
+    { hidden: items.length === 0 },
+    make("h3", {}, words.countedIn(words.requests, items.length)),
+    list,
+  );
 }
 
-/** Where the sizes come from, what was paid, and what of the file is not shown. */
+/** Where the sizes come from, the prices, and what of the file is not shown. */
 function makeSources(timeline: Timeline, words: Words): HTMLElement {
   const { moments } = timeline;
   const texts = [words.source(timeline)];
-  const dollars = dollarsOf(moments);
   const models = [...new Set(moments.flatMap(({ model }) => model ?? []))];
-  const unpaid = moments.filter(({ cost }) => !cost).length;
-  if (dollars !== undefined) texts.push(words.cost(dollars, unpaid, dollarsOf(timeline.compactions)));
   texts.push(...models.map((model) => words.prices(model, listOf(model))));
   if (models.length === 0) texts.push(words.noModel);
   const estimates = moments.filter(({ isEstimate }) => isEstimate).length;

@@ -1,7 +1,7 @@
 /** The context over all model calls: charts, and a slider that goes from call to call. */
-import { drawChart, MARGIN, type View } from "./context-chart.ts";
-import { make, makeSvg } from "./elements.ts";
-import type { Words } from "./languages.ts";
+import { colourOf, drawChart, drawnCompactions, MARGIN, PAID, type View } from "./context-chart.ts";
+import { make, makeLegend, makeSvg } from "./elements.ts";
+import { nameOfSeries, type Words } from "./languages.ts";
 import type { Compaction, Timeline } from "./timeline.ts";
 
 const THUMB = 16; // pixels, as in style.css
@@ -17,9 +17,14 @@ export function makeOverTime(
   const all: View[] = ["context", "cache", "cost"];
   const isKnown = { context: true, cache: moments.some(({ usage }) => usage), cost: moments.some(({ cost }) => cost) };
   const views = all.filter((view) => isKnown[view] && (!compact || view === "context"));
-  const charts = views.map(() => make("div", { className: "cv-chart" }));
+  const heightOf = (view: View) => (view === "context" ? (compact ? 220 : 300) : 110);
+  const charts = views.map((view) => {
+    const chart = make("div", { className: "cv-chart" });
+    chart.style.minHeight = `${heightOf(view)}px`; // until it is drawn
+    return chart;
+  });
   const value = make("p", { className: "cv-value" });
-  const plots = make("div", { className: "cv-plots" }, ...charts);
+  const plots = make("div", { className: "cv-plots" });
   const slider = make("input", { type: "range", min: "1", max: `${moments.length}`, ariaLabel: words.request });
   const focus = () => slider.focus({ preventScroll: true });
   const placeOf = (index: number) => {
@@ -40,13 +45,14 @@ export function makeOverTime(
   function draw(): void {
     const width = Math.max(280, plots.clientWidth);
     for (const [i, view] of views.entries()) {
-      const height = view === "context" ? (compact ? 220 : 300) : 110;
+      const height = heightOf(view);
       const chart = drawChart(timeline, { document, width, height, words, view });
       const bottom = height - (view === "context" ? 38 : 8);
       const line = makeSvg("line", { class: "cv-cursor", y1: MARGIN.top, y2: bottom });
       chart.insertBefore(line, chart.querySelector(".cv-label")); // which stays readable
       const y = chart.scale("y");
-      for (const [at, compaction] of view === "context" ? compactions.entries() : []) {
+      for (const compaction of view === "context" ? drawnCompactions(timeline, width) : []) {
+        const at = compactions.indexOf(compaction);
         const x = placeOf(compaction.moment - 0.5);
         const ends = { x1: x, x2: x, y1: y?.apply(compaction.before.tokens), y2: y?.apply(compaction.after.tokens) };
         const title = makeSvg("title", {}, document.createTextNode(words.took(compaction, moments.length)));
@@ -76,5 +82,11 @@ export function makeOverTime(
     focus();
   });
   plots.addEventListener("pointerleave", () => tell(Number(slider.value) - 1));
+  const named = (names: readonly string[]) =>
+    makeLegend(names.map((name) => ({ colour: colourOf(name, timeline.series), name: nameOfSeries(name, words) })));
+  const paid = isKnown.cost ? PAID : PAID.slice(0, 3);
+  const [context, ...others] = charts;
+  if (context) plots.append(context, named(timeline.series));
+  if (others.length > 0) plots.append(...others, named(paid));
   return { element: make("div", {}, value, plots, slider), moveTo, focus };
 }

@@ -9,6 +9,7 @@ const NEW = 1_000_000;
 const PRICES: Record<string, Price> = {
   ...{ "fable-5-1": [10, 50, 0.025, NEW], "fable-5": [10, 50, 0.1, NEW] },
   ...{ "opus-5-5": [4, 20, 0.05, NEW], "opus-5": [5, 25, 0.1, NEW] },
+  ...{ "opus-4-8": [5, 25, 0.1, NEW], "opus-4-7": [5, 25, 0.1, NEW] },
   ...{ "opus-4-6": [5, 25, 0.1, OLD], "opus-4-5": [5, 25, 0.1, OLD], "opus-4-1": [15, 75, 0.1, OLD] },
   ...{ "opus-4": [15, 75, 0.1, OLD], "sonnet-5-5": [2, 10, 0.05, NEW], "sonnet-5": [2, 10, 0.1, NEW] },
   ...{ "sonnet-4-6": [3, 15, 0.1, OLD], "sonnet-4-5": [3, 15, 0.1, OLD], "sonnet-4": [3, 15, 0.1, OLD] },
@@ -43,6 +44,8 @@ export function listOf(model: string): string | undefined {
   return `input $${input}, read from the cache $${+(read * input).toFixed(3)}, written $${1.25 * input} (for an hour $${2 * input}), output $${output}`;
 }
 
-/** Tokens of the model's window; of one that is not known, by its largest prompt. */
-export const windowOf = (model: string | undefined, largest: number): number =>
-  largest > OLD ? NEW : (priceOf(model)?.[3] ?? OLD);
+/** Tokens of the model's window, if the model is known; an old one had a larger one for whoever asked for it. */
+export function windowOf(model: string | undefined, largest: number): number | undefined {
+  const window = priceOf(model)?.[3];
+  return window !== undefined && largest > window ? NEW : window;
+}

@@ -1,23 +1,39 @@
 /** Reads a session file: which blocks were in the context at each request, and what each compaction took away. */
-import type { Conversation, Message, Rewrite, Step, Usage } from "../sessions/conversation.ts";
+import type { Message, Rewrite, Step } from "../sessions/conversation.ts";
 import { readConversation, textOf } from "../sessions/conversation.ts";
 import { parseLine } from "../sessions/formats.ts";
 import { CHARS_PER_TOKEN } from "../sessions/sizes.ts";
 import { costOf, windowOf } from "./prices.ts";
-import type { Block, Compaction, Extent, Fault, Kind, Missed, Moment, Side, Timeline } from "./timeline.ts";
-import { blocksAt, largestOf, seriesFor, totalOf } from "./timeline.ts";
+import type { Block, Compaction, Extent, Fault, Kind, Missed, Moment, Side, Size, Timeline } from "./timeline.ts";
+import { charsOf, largestOf, seriesFor, totalOf } from "./timeline.ts";
 
 const MANY_TOOLS = 4; // with a colour of their own
 /** Milliseconds that the prompt cache lives after a request. */
 const CACHE_LIFE = 300_000;
-/** Tokens: shorter prompts are not cached. */
-const LEAST_CACHED = 512;
+/** Tokens: what is missed of the cache when nothing went wrong, too, is less. */
+const LEAST_MISSED = 2_000;
+/** Tokens: a prompt that grew less tells nothing about the characters in one. */
+const LEAST_GROWN = 200;
 
 // --- blocks ----------------------------------------------------------------------------------------------------------
 
 type Draft = Omit<Block, "id">;
 
-const firstLine = (text: string) => text.trimStart().slice(0, 120).split("\n", 1)[0] ?? "";
+/** What stands in for another speaker in the user's name: `<task-notification>…</task-notification>`. */
+const TAGGED = /<([a-z]+(?:-[a-z]+)+)\b[^>]*>[\s\S]*?(<\/\1>|$)|^\[Request interrupted.*/g;
+const OPENING = /^\s*<([a-z-]+)[^>]*>\s*/;
+const saidIn = (text: string) => text.replace(TAGGED, "").trim();
+
+function isRequest({ role, parts, isMeta, isSummary, callId }: Message): boolean {
+  const isOther = isMeta || isSummary || callId || parts.some(({ type }) => type === "tool_result");
+  const isPicture = parts.some(({ type }) => type === "image" || type === "document");
+  return role === "user" && !isOther && (isMeta === false || isPicture || saidIn(textOf(parts)) !== "");
+}
+
+function firstLine(text: string): string {
+  const [line = ""] = text.trimStart().slice(0, 1_000).split("\n", 1);
+  return line.length > 120 ? `${line.slice(0, 119)}…` : line;
+}
 
 function argumentsOf(input: Record<string, unknown>): string {
   const lines = Object.entries(input).map(([name, value]) => {
@@ -30,10 +46,13 @@ function argumentsOf(input: Record<string, unknown>): string {
 function toDraft(part: Message["parts"][number], message: Message, calls: Map<string, Draft>): Draft {
   const { role, isSummary, parts } = message;
   const draft = (kind: Kind, text: string): Draft => ({ kind, text, label: firstLine(text), chars: part.chars });
-  const said = role === "assistant" ? "reply" : "request";
+  const user = isRequest(message) ? "request" : "client";
+  const said = role === "assistant" ? "reply" : user;
   if (part.type === "text") {
     const [, path] = (isSummary && part !== parts[0] && /^<file path="(.*?)"/.exec(part.text)) || [];
-    return path ? { ...draft("file", part.text), label: path } : draft(isSummary ? "summary" : said, part.text);
+    if (path) return { ...draft("file", part.text), label: path };
+    const label = firstLine(said === "client" ? part.text.replace(OPENING, "$1: ") : saidIn(part.text) || part.text);
+    return { ...draft(isSummary ? "summary" : said, part.text), label };
   }
   if (part.type === "thinking") return draft("thinking", part.thinking);
   if (part.type === "tool_use") {
@@ -52,23 +71,15 @@ function toDraft(part: Message["parts"][number], message: Message, calls: Map<st
 
 // --- the context, step by step ---------------------------------------------------------------------------------------
 
-/** A side of a compaction, with its tokens if the transcript has them. */
-type Edge = Extent & { tokens?: number; charsPerToken: number };
+/** A side of a compaction, with its tokens if the file has them. */
+type Edge = Extent & { tokens?: number; charsPerToken?: number };
 type Draw = Pick<Timeline, "blocks" | "epochs" | "requests"> & {
   compactions: (Omit<Compaction, "before" | "after"> & { before: Edge; after: Edge })[];
-  moments: { extent: Extent; step: Message; sent?: number; chars: number }[];
+  moments: { extent: Extent; step: Message; sent?: number }[];
 };
 
 /** Blocks that say the same have one key. */
 const keyOf = ({ kind, callId, text }: Draft) => (callId ? `${kind} ${callId}` : text);
-
-/** What the client writes in the user's name. */
-const CLIENT = /^\s*(<(local-command|command-|system-reminder|bash-|task-notification)|\[Request interrupted)/;
-
-function isRequest({ role, parts, isMeta, isSummary, callId }: Message): boolean {
-  const isOther = isMeta || isSummary || callId || parts.some(({ type }) => type === "tool_result");
-  return role === "user" && !isOther && !CLIENT.test(textOf(parts));
-}
 
 /** Follows the context through the steps. */
 function follow(steps: Step[]): Draw {
@@ -76,9 +87,8 @@ function follow(steps: Step[]): Draw {
   const { blocks, epochs, moments } = draw;
   const calls = new Map<string, Draft>();
   let history = epochs[0] ?? [];
-  let chars = 0;
   let sent: number | undefined;
-  let charsPerToken = CHARS_PER_TOKEN;
+  let charsPerToken: number | undefined;
   const here = (): Extent => ({ epoch: epochs.length - 1, length: history.length });
   const blockOf = (id: number) => blocks[id] ?? [];
   const draftsOf = (message: Message) => message.parts.map((part) => toDraft(part, message, calls));
@@ -88,13 +98,14 @@ function follow(steps: Step[]): Draw {
   }
   function begin(ids: number[], kept: number[], { trigger = "micro", time, ...rest }: Partial<Rewrite>): void {
     const before = { ...here(), tokens: rest.before, charsPerToken };
-    const isFirst = history.length === 0;
+    const isResumed = trigger === "resume" && history.length === 0;
     history = ids;
-    chars = ids.flatMap(blockOf).reduce((sum, block) => sum + block.chars, 0);
     epochs.push(history);
     const after = { ...here(), tokens: rest.after, charsPerToken };
     const cost = costOf(rest.usage, rest.model);
-    if (!isFirst) draw.compactions.push({ moment: moments.length, trigger, time, before, after, kept, cost });
+    const isSummary = ids.some((id) => blocks[id]?.kind === "summary" && !kept.includes(id));
+    if (!isResumed)
+      draw.compactions.push({ moment: moments.length, trigger, time, before, after, kept, isSummary, cost });
   }
   for (const step of steps) {
     if (step.type === "clear") {
@@ -129,13 +140,12 @@ function follow(steps: Step[]): Draw {
       }, []);
       begin(ids.reverse(), kept, step);
     } else {
-      if (step.role === "assistant") moments.push({ extent: here(), step, sent: sent ?? step.time, chars });
+      if (step.role === "assistant") moments.push({ extent: here(), step, sent: sent ?? step.time });
       charsPerToken = step.charsPerToken ?? charsPerToken;
       sent = step.time ?? sent;
       for (const [i, draft] of draftsOf(step).entries()) {
         if (i === 0 && isRequest(step)) draw.requests.push({ moment: moments.length, block: blocks.length });
         history.push(add(draft));
-        chars += draft.chars;
       }
     }
   }
@@ -144,92 +154,93 @@ function follow(steps: Step[]): Draw {
 
 // --- sizes -----------------------------------------------------------------------------------------------------------
 
-const KINDS: Kind[] = ["system", "summary", "file", "request", "reply", "thinking", "call"];
+const KINDS: Kind[] = ["unexplained", "summary", "file", "request", "client", "reply", "thinking", "call"];
 
 function seriesOf(blocks: Block[]): string[] {
   const tools = new Map<string, number>();
   for (const { kind, tool = "", chars } of blocks)
     if (kind === "result") tools.set(tool, (tools.get(tool) ?? 0) + chars);
   const names = [...tools].sort((a, b) => b[1] - a[1]).map(([name]) => `result:${name}`);
-  const kinds = KINDS.filter((kind) => kind === "system" || blocks.some((block) => block.kind === kind));
+  const kinds = KINDS.filter((kind) => kind === "unexplained" || blocks.some((block) => block.kind === kind));
   return [...kinds, ...names.slice(0, MANY_TOOLS), ...(names.length > MANY_TOOLS ? ["result:"] : [])];
 }
 
 /** Characters of each series at each request. */
 function charsBySeries({ blocks, epochs, moments }: Draw, series: string[]): number[][] {
   const places = blocks.map((block) => series.indexOf(seriesFor(block, series)));
+  let sums: number[] = [];
+  let last: Extent = { epoch: -1, length: 0 };
   return moments.map(({ extent }) => {
-    const sums = series.map(() => 0);
-    for (const id of epochs[extent.epoch]?.slice(0, extent.length) ?? []) {
+    const from = extent.epoch === last.epoch ? last.length : 0;
+    if (from === 0) sums = series.map(() => 0);
+    for (const id of epochs[extent.epoch]?.slice(from, extent.length) ?? []) {
       const place = places[id] ?? 0;
       sums[place] = (sums[place] ?? 0) + (blocks[id]?.chars ?? 0);
     }
-    return sums;
+    last = extent;
+    return [...sums];
   });
 }
 
-/** Characters per token by what the prompt grew while the blocks grew, up to the first compaction. */
-function ratioOf({ moments }: Draw): number {
-  const first = moments.filter(({ step, extent }) => step.usage && extent.epoch === moments[0]?.extent.epoch);
-  const [from, to] = [first[0], first.at(-1)];
-  if (!from?.step.usage || !to?.step.usage) return CHARS_PER_TOKEN;
-  const ratio = (to.chars - from.chars) / (totalOf(to.step.usage) - totalOf(from.step.usage));
-  return to.chars - from.chars > 5_000 && ratio > 1.5 && ratio < 8 ? ratio : CHARS_PER_TOKEN;
+const sumOf = (values: number[]) => values.reduce((sum, each) => sum + each, 0);
+
+/** Characters per token: the median of what prompts grew by from one to the next. A few grow by what the file does not hold. */
+function ratioOf(moments: Draw["moments"], chars: number[]): number {
+  const ratios = moments.flatMap(({ extent, step }, i) => {
+    const before = moments[i - 1];
+    if (!step.usage || !before?.step.usage || before.extent.epoch !== extent.epoch) return [];
+    const grown = totalOf(step.usage) - totalOf(before.step.usage);
+    return grown > LEAST_GROWN ? ((chars[i] ?? 0) - (chars[i - 1] ?? 0)) / grown : [];
+  });
+  return medianOf(ratios) || CHARS_PER_TOKEN;
 }
 
-/** Sizes by what was counted: what the blocks of the first prompt leave unexplained is the system prompt and the tools. */
-function sizesBy({ moments }: Draw, ratio: number) {
-  const first = moments.find(({ step }) => step.usage);
-  const base = first?.step.usage ? Math.max(0, totalOf(first.step.usage) - first.chars / ratio) : 0;
-  return (chars: number, usage?: Usage): { tokens: number; system: number } => {
-    const estimate = base + chars / ratio;
-    const tokens = usage ? totalOf(usage) : estimate;
-    const isSmaller = tokens - base < (0.5 * chars) / ratio; // the system prompt must be another one now
-    return { tokens, system: isSmaller ? (base * tokens) / estimate : base };
-  };
+const medianOf = (values: number[]) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)];
+
+/** Sizes that add up to `tokens`: what the blocks do not explain is not charged to them. Without a count, the blocks are all. */
+function sizeFor(chars: number, charsPerToken: number, tokens = chars / charsPerToken): Size {
+  const explained = chars / charsPerToken;
+  if (explained <= tokens) return { tokens, unexplained: tokens - explained, charsPerToken };
+  return { tokens, unexplained: 0, charsPerToken: chars / tokens };
 }
 
-/** Why a prompt was not read from the cache, at least half of what the prompt before it left there. */
-function missedBy(before: Moment | undefined, now: Pick<Moment, "usage" | "model" | "gap">, isNew: boolean) {
-  const isLate = (now.gap ?? 0) > (before?.usage?.isHour ? 12 : 1) * CACHE_LIFE;
-  const tokens = (before?.tokens ?? 0) - (now.usage?.read ?? 0);
-  const isMissed = now.usage ? now.usage.read < 0.5 * (before?.tokens ?? 0) : isLate;
-  if (!before || !isMissed || tokens < LEAST_CACHED) return undefined;
+/** Why the prompt before was not read from the cache, as far as this one still had room for it. */
+function missedBy(before: Moment | undefined, now: Pick<Moment, "usage" | "model" | "gap" | "tokens">, isNew: boolean) {
+  if (!before || !now.usage) return undefined;
+  const tokens = Math.min(before.tokens, now.tokens) - now.usage.read;
+  if (tokens < LEAST_MISSED) return undefined;
+  const isLate = (now.gap ?? 0) > (before.usage?.isHour ? 12 : 1) * CACHE_LIFE;
   const why = now.model === before.model ? "changed" : "model";
   return { why: isNew ? "compaction" : isLate ? "pause" : why, tokens } satisfies Missed;
 }
 
-function toTimeline(draw: Draw, system: number) {
+function toTimeline(draw: Draw) {
   const series = seriesOf(draw.blocks);
   const sums = charsBySeries(draw, series);
-  const isCounted = draw.moments.some(({ step }) => step.usage);
-  const counted = sizesBy(draw, ratioOf(draw));
+  const chars = sums.map(sumOf);
+  const median = ratioOf(draw.moments, chars);
   let recorded: number | undefined;
   let last: number | undefined;
   let before: Moment | undefined;
-  const moments = draw.moments.map(({ extent, step, sent, chars }, i): Moment => {
+  const moments = draw.moments.map(({ extent, step, sent }, i): Moment => {
     recorded = step.charsPerToken ?? recorded;
     const { time, model } = step;
     const gap = sent !== undefined && last !== undefined ? Math.max(0, sent - last) : undefined;
     last = sent ?? last;
-    const ratio = recorded ?? CHARS_PER_TOKEN;
-    const size = isCounted ? counted(chars, step.usage) : { tokens: (system + chars) / ratio, system: system / ratio };
-    const charsPerToken = chars > 0 && size.tokens > size.system ? chars / (size.tokens - size.system) : ratio;
-    const sizes = (sums[i] ?? []).map((sum, place) => (place === 0 ? size.system : sum / charsPerToken));
-    const written = step.parts.reduce((sum, part) => sum + part.chars, 0) / charsPerToken;
+    const size = sizeFor(chars[i] ?? 0, recorded ?? median, step.usage && totalOf(step.usage));
+    const sizes = (sums[i] ?? []).map((sum, place) => (place === 0 ? size.unexplained : sum / size.charsPerToken));
+    const written = sumOf(step.parts.map((part) => part.chars)) / size.charsPerToken;
     const isEstimate = step.usage !== undefined && !step.usage.isFinal && written > step.usage.output;
     const usage = step.usage && { ...step.usage, output: isEstimate ? Math.round(written) : step.usage.output };
-    const missed = missedBy(before, { usage, model, gap }, extent.epoch !== before?.epoch);
+    const missed = missedBy(before, { usage, model, gap, tokens: size.tokens }, extent.epoch !== before?.epoch);
     const request = draw.requests.findLastIndex(({ moment }) => moment <= i);
     const rest = { usage, isEstimate, model, cost: costOf(usage, model), missed, request };
-    before = { ...extent, ...size, time, gap, charsPerToken, sizes, ...rest };
+    before = { ...extent, ...size, time, gap, sizes, ...rest };
     return before;
   });
-  const ratios = moments.map((moment) => moment.charsPerToken).sort((a, b) => a - b);
+  const isCounted = moments.some(({ usage }) => usage);
   const by: Timeline["source"]["by"] = isCounted ? "counted" : recorded ? "recorded" : "assumed";
-  const share = (part: number) => ratios[Math.floor(part * (ratios.length - 1))] ?? 0;
-  const range: [number, number] = [share(0.1), share(0.9)];
-  return { moments, series, source: { by, charsPerToken: range, isSystemKnown: isCounted || system > 0 } };
+  return { moments, series, source: { by, charsPerToken: recorded ?? median } };
 }
 
 // --- files -----------------------------------------------------------------------------------------------------------
@@ -241,45 +252,34 @@ function faultOf(text: string): Fault {
   return { fault: isJson ? "json" : "text" };
 }
 
-/** Characters of the system prompt and the tools: what the first compaction of a transcript leaves unexplained. */
-function systemOf(steps: Step[]): number {
-  for (const step of steps) {
-    if (step.type !== "rewrite" || !step.after || !step.charsPerToken) continue;
-    const parts = step.messages.flatMap((message) => message.parts);
-    return Math.max(0, step.after * step.charsPerToken - parts.reduce((sum, { chars }) => sum + chars, 0));
-  }
-  return 0;
+/** The limits that a transcript has; for Claude Code the window of its newest model. */
+function limitsOf(steps: Step[], window?: number): Timeline["limits"] {
+  if (window) return [{ tokens: window, source: "window" }];
+  const recorded = new Set(steps.flatMap((step) => (step.type === "rewrite" ? (step.limit ?? []) : [])));
+  return [...recorded].map((tokens) => ({ tokens, source: "recorded" }));
 }
 
-function limitsOf({ steps }: Conversation, largest: number, window = Infinity): Timeline["limits"] {
-  const recorded = new Set(steps.flatMap((step) => (step.type === "rewrite" ? (step.limit ?? []) : [])));
-  const limits = [...recorded].map((tokens) => ({ tokens, source: "recorded" as const }));
-  return largest <= 0.5 * window ? limits : [{ tokens: window, source: "window" }];
+/** A side of a compaction as the file counts it; if it does not, by the model call beside it. */
+function sideOf(draw: Draw, { tokens, charsPerToken, ...extent }: Edge, by: "before" | "next", beside?: Moment): Side {
+  const ratio = charsPerToken ?? beside?.charsPerToken ?? CHARS_PER_TOKEN;
+  const chars = charsOf(draw, extent);
+  if (tokens !== undefined) return { ...extent, ...sizeFor(chars, ratio, tokens), by: "file" };
+  if (by === "next" && beside?.usage && beside.epoch === extent.epoch) return { ...beside, by };
+  return { ...extent, ...sizeFor(chars, ratio, chars / ratio + (beside?.unexplained ?? 0)), by: "estimate" };
 }
 
 /** @returns the timeline of a session of Claude Code or a transcript of s06; a fault if the file is neither */
 export function readTimeline(text: string, name: string): Timeline | Fault {
-  const conversation = readConversation(text);
-  const { format, steps, skipped } = conversation;
+  const { format, steps, skipped } = readConversation(text);
   if (steps.length === 0) return faultOf(text);
-  const system = systemOf(steps);
   const draw = follow(steps);
   const { blocks, epochs, requests } = draw;
-  const { moments, series, source } = toTimeline(draw, system);
-  /** As the transcript counted; a session of Claude Code by the model call beside it. */
-  const toSide = ({ tokens, ...edge }: Edge, moment?: Moment): Side => {
-    const by = format === "Claude Code" ? moment : undefined;
-    const charsPerToken = by?.charsPerToken ?? edge.charsPerToken;
-    const shown = blocksAt({ blocks, epochs }, edge).reduce((sum, { chars }) => sum + chars, 0) / charsPerToken;
-    const rest = tokens === undefined ? (by?.system ?? system / charsPerToken) : Math.max(0, tokens - shown);
-    return { ...edge, charsPerToken, system: rest, tokens: shown + rest };
-  };
+  const { moments, series, source } = toTimeline(draw);
   const compactions = draw.compactions.map(({ before, after, ...rest }): Compaction => {
     const [last, next] = [moments[rest.moment - 1], moments[rest.moment]];
-    return { ...rest, before: toSide(before, last ?? next), after: toSide(after, next ?? last) };
+    return { ...rest, before: sideOf(draw, before, "before", last), after: sideOf(draw, after, "next", next ?? last) };
   });
-  const largest = largestOf({ moments });
-  const window = format === "Claude Code" ? windowOf(moments.at(-1)?.model, largest) : undefined;
-  const limits = limitsOf(conversation, largest, window);
-  return { name, format, blocks, epochs, moments, compactions, requests, window, series, limits, source, skipped };
+  const window = format === "Claude Code" ? windowOf(moments.at(-1)?.model, largestOf({ moments })) : undefined;
+  const limits = limitsOf(steps, window);
+  return { name, format, blocks, epochs, moments, compactions, requests, series, limits, source, skipped };
 }

@@ -22,7 +22,11 @@ export function makeSessions(listed: Listed[], words: Words, current: string, op
     const button = make("button", { type: "button" }, request || file);
     button.addEventListener("click", () => open(file));
     if (file === current) button.setAttribute("aria-current", "true");
-    const facts = [...(parent ? [words.ofSubagent] : []), words.time(time), words.listed(each)].join(" · ");
+    const facts = [
+      ...(parent ? [words.ofSubagent] : []),
+      words.time(time),
+      words.listed(each.calls, each.compactions, each.bytes),
+    ].join(" · ");
     const row = make("li", { className: parent ? "cv-child" : "", title: file }, button);
     row.append(make("span", { className: "cv-quiet" }, facts));
     return [row, ...listed.filter((child) => child.parent === file).flatMap(rowsOf)];

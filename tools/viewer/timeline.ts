@@ -2,7 +2,8 @@
 import type { Skipped, Usage } from "../sessions/conversation.ts";
 import { type Cost, sumOf } from "./prices.ts";
 
-export type Kind = "system" | "request" | "reply" | "thinking" | "call" | "result" | "summary" | "file";
+/** `client`: in the user's name, but not by the user. `unexplained`: counted, but not in the file. */
+export type Kind = "unexplained" | "request" | "client" | "reply" | "thinking" | "call" | "result" | "summary" | "file";
 export type Block = {
   id: number;
   kind: Kind;
@@ -21,33 +22,30 @@ export type Block = {
 };
 /** The first `length` blocks of an epoch. */
 export type Extent = { epoch: number; length: number };
+/** How large a prompt is: its tokens, those that no block in the file explains, and an estimate for the blocks. */
+export type Size = { tokens: number; unexplained: number; charsPerToken: number };
 /** A request to the model. Times are milliseconds. */
-export type Moment = Extent & {
-  time?: number;
-  /** Since the request before. */
-  gap?: number;
-  missed?: Missed;
-  /** Of the whole prompt. */
-  tokens: number;
-  /** Of the system prompt and the tools, which are not in the file. */
-  system: number;
-  /** Of all other blocks. */
-  charsPerToken: number;
-  /** Tokens, as in `Timeline.series`. */
-  sizes: number[];
-  usage?: Usage;
-  /** Whether its output is an estimate from the blocks, as the file has only a part of the count. */
-  isEstimate: boolean;
-  model?: string;
-  /** Dollars, if the model's price is known. */
-  cost?: Cost;
-  /** The newest of `Timeline.requests` at it. */
-  request: number;
-};
-/** Why the prompt was not read from the cache. `tokens`: of the prompt before, how many could have been. */
+export type Moment = Extent &
+  Size & {
+    time?: number;
+    /** Since the request before. */
+    gap?: number;
+    missed?: Missed;
+    /** Tokens, as in `Timeline.series`. */
+    sizes: number[];
+    usage?: Usage;
+    /** Whether its output is an estimate from the blocks, as the file has only a part of the count. */
+    isEstimate: boolean;
+    model?: string;
+    /** Dollars, if the model's price is known. */
+    cost?: Cost;
+    /** The newest of `Timeline.requests` at it. */
+    request: number;
+  };
+/** Why `tokens` of the prompt were not read from the cache. What is new since the prompt before is not among them. */
 export type Missed = { why: "pause" | "compaction" | "model" | "changed"; tokens: number };
-/** One side of a compaction: `tokens` of all, and of the system prompt and the tools. */
-export type Side = Extent & { tokens: number; system: number; charsPerToken: number };
+/** One side of a compaction; `by`: who says how large it is. `next`: the prompt after it was counted. */
+export type Side = Extent & Size & { by: "file" | "next" | "estimate" };
 export type Compaction = {
   /** The first request after it; `moments.length` if there is none. */
   moment: number;
@@ -55,6 +53,8 @@ export type Compaction = {
   time?: number;
   before: Side;
   after: Side;
+  /** Whether a model call wrote a summary for it. */
+  isSummary: boolean;
   /** Of the model call that wrote its summary, if the file says that. */
   cost?: Cost;
   /** Blocks that are on both sides word for word. Thinking that became text is not one. */
@@ -71,18 +71,12 @@ export type Timeline = {
   compactions: Compaction[];
   /** What the user asked: the first model call with it, and its block. */
   requests: { moment: number; block: number }[];
-  /** Tokens; nothing if the model is not known to have one. */
-  window?: number;
   /** A kind, or `result:` and a tool; "" there is all the other tools. */
   series: string[];
   /** Tokens. `recorded`: in the compactions of a transcript. */
   limits: { tokens: number; source: "recorded" | "window" }[];
-  source: {
-    by: "counted" | "recorded" | "assumed";
-    /** Of most requests, from and to. */
-    charsPerToken: [number, number];
-    isSystemKnown: boolean;
-  };
+  /** Who says how large prompts are, and the characters per token of their blocks. */
+  source: { by: "counted" | "recorded" | "assumed"; charsPerToken: number };
   skipped: Skipped[];
 };
 /** Why a file is no session. */
@@ -119,9 +113,16 @@ export function blocksAt({ blocks, epochs }: Pick<Timeline, "blocks" | "epochs">
   return (epochs[epoch]?.slice(0, length) ?? []).flatMap((id) => blocks[id] ?? []);
 }
 
+export const charsOf = (timeline: Pick<Timeline, "blocks" | "epochs">, extent: Extent): number =>
+  blocksAt(timeline, extent).reduce((sum, { chars }) => sum + chars, 0);
+
 /** Tokens of the largest prompt. */
 export const largestOf = ({ moments }: Pick<Timeline, "moments">): number =>
   moments.reduce((most, { tokens }) => Math.max(most, tokens), 0);
+
+/** Dollars of the most expensive model call. */
+export const dearestOf = ({ moments }: Pick<Timeline, "moments">): number =>
+  moments.reduce((most, { cost }) => Math.max(most, sumOf(cost)), 0);
 
 export const isClearing = ({ trigger }: Compaction) => trigger === "micro";
 export const isWithdrawal = ({ trigger }: Compaction) => /^(refus|reject)/.test(trigger);

@@ -9,8 +9,10 @@ import { parseHTML } from "linkedom";
 import type { Messages } from "../../agents/s06_context_compact.ts";
 import { capture, folder, server, user } from "../../tests/harness.ts";
 import { isSummaryCall, rehearse } from "../offline/model.ts";
-import { drawFigure } from "./context-chart.ts";
+import { type ChartOptions, drawChart, drawFigure } from "./context-chart.ts";
+import { diagnose } from "./diagnosis.ts";
 import { WORDS } from "./languages.ts";
+import { lostIn } from "./lost.ts";
 import { sumOf } from "./prices.ts";
 import { readTimeline } from "./read-timeline.ts";
 import { blocksAt, type Compaction, fatesOf, type Timeline } from "./timeline.ts";
@@ -86,10 +88,10 @@ test("the size of each request is what the API counted, and its parts add up to 
   for (const { tokens, sizes: parts } of moments) assert.ok(Math.abs(sum(parts) - tokens) < 1, `${parts} ${tokens}`);
 });
 
-test("what the file does not explain is the system prompt and the tools; results are named by tool", () => {
+test("what the blocks do not explain is shown as not in the file; results are named by tool", () => {
   const { moments, series } = open(linesOf(...claudeSession()));
   const [first, second] = moments;
-  assert.ok((first?.system ?? 0) > 8_900, `${first?.system}`);
+  assert.ok((first?.unexplained ?? 0) > 8_900, `${first?.unexplained}`);
   const read = second?.sizes[series.indexOf("result:Read")] ?? 0;
   assert.ok(read > 3_500 && read < 4_000, `${read}`);
 });
@@ -117,7 +119,10 @@ test("why the prompt cache was missed: a pause, a compaction, another model, or 
   const why = timeline.moments.map(({ missed }) => missed?.why);
   assert.deepEqual(why, [undefined, undefined, "changed", "compaction", "pause", "model", undefined]);
   const { missed, ...moment } = timeline.moments[4] ?? assert.fail();
-  assert.match(missed ? WORDS.en.missed(missed, moment) : "", /7 min had passed .* lives 5 min\. Up to 8,701 tokens/);
+  assert.match(
+    missed ? WORDS.en.missed(missed, moment) : "",
+    /7 min had passed .* lives 5 min\. Only 0 of 8,801 tokens/,
+  );
 });
 
 test("a compaction of Claude Code takes all but its summary; a subagent's lines are left out and counted", () => {
@@ -125,8 +130,13 @@ test("a compaction of Claude Code takes all but its summary; a subagent's lines 
   const [compaction] = timeline.compactions;
   assert.deepEqual([compaction?.moment, compaction?.trigger], [3, "manual"]);
   assert.deepEqual(countFates(timeline, compaction), { summarized: 7 });
+  const sides = [compaction?.before, compaction?.after].map((side) => [side?.tokens, side?.by]);
+  assert.deepEqual(sides, [
+    [13_300, "file"],
+    [8_701, "next"],
+  ]);
   const after = compaction ? blocksAt(timeline, compaction.after).map(({ kind }) => kind) : [];
-  assert.deepEqual(after, ["summary"]);
+  assert.deepEqual(after, ["summary", "request"]); // as the next prompt has them
   assert.ok(timeline.skipped.some(({ reason, count }) => reason === "line of a subagent" && count === 1));
 });
 
@@ -159,6 +169,132 @@ test("messages that a compaction of Claude Code preserves are kept; results that
   assert.deepEqual(left, ["summary This session is continued.", "request Keep this."]);
 });
 
+/** A session that opens with a compaction: what was before it, and what it kept, is in another file. */
+function openedByCompaction(): object[] {
+  last = null;
+  const compactMetadata = { trigger: "auto", preTokens: 998_659, postTokens: 18_101 };
+  return [
+    {
+      type: "system",
+      subtype: "compact_boundary",
+      uuid: "b",
+      parentUuid: null,
+      logicalParentUuid: "gone",
+      compactMetadata,
+    },
+    ask(0, "This session is continued. ".repeat(800), { parentUuid: "b", isCompactSummary: true }),
+    say(1, "m1", [38_000, 31_000, 2, 50], { type: "text", text: "On it." }),
+  ];
+}
+
+test("a compaction that a file opens with is shown, with the sizes that the file says", () => {
+  const [compaction, ...none] = open(linesOf(...openedByCompaction())).compactions;
+  const { moment, before, after } = compaction ?? assert.fail();
+  assert.deepEqual([moment, before.tokens, after.tokens, none], [0, 998_659, 18_101, []]);
+  assert.deepEqual([before.unexplained, before.by, after.by], [998_659, "file", "file"]);
+});
+
+test("after a compaction, what the file does not explain is not charged to the summary", () => {
+  const session = claudeSession();
+  const timeline = open(linesOf(...session));
+  const at = timeline.moments[3] ?? assert.fail();
+  const summary = at.sizes[timeline.series.indexOf("summary")] ?? 0;
+  assert.ok(summary < 30, `${summary} tokens for 26 characters`);
+  assert.ok(at.unexplained > 8_600, `${at.unexplained}`);
+});
+
+test("no more tokens are missed than the prompt has, as the file counts them", () => {
+  const [, , , afterCompaction] = open(
+    linesOf(...claudeSession().with(-1, say(13, "m4", [2_000, 6_700, 1, 20]))),
+  ).moments;
+  assert.deepEqual(afterCompaction?.missed, { why: "compaction", tokens: 6_701 }); // of 8,701
+});
+
+test("what a client or another agent writes in the user's name is no request; what a user says beside it is", () => {
+  last = null;
+  const reply = (id: string) => say(1, id, [0, 9_000, 3, 8], { type: "text", text: "Yes." });
+  const timeline = open(
+    linesOf(
+      ...[ask(0, '<teammate-message teammate_id="lead">\nYou fix the tests.\n</teammate-message>'), reply("m1")],
+      ...[ask(2, "<task-notification>\n<status>done</status>\n</task-notification>"), reply("m2")],
+      ...[ask(3, "<system-reminder>\nA task ended.\n</system-reminder>\n\nWhat now?"), reply("m3")],
+    ),
+  );
+  const labels = timeline.requests.map(({ block }) => timeline.blocks[block]?.label);
+  assert.deepEqual(labels, ["What now?"]);
+  assert.deepEqual(
+    [timeline.blocks[0]?.kind, timeline.blocks[0]?.label],
+    ["client", "teammate-message: You fix the tests."],
+  );
+});
+
+test("lost paths are of files, not routes or addresses; a status code is no lost value", () => {
+  last = null;
+  const text =
+    "In src/app.ts:12 the route /api/users/list answers 404, see https://example.com/docs/a.html; the port is 8443.";
+  const timeline = open(
+    linesOf(
+      ...[ask(0, text), say(1, "m1", [0, 9_000, 3, 8], { type: "text", text: "Yes." })],
+      ask(2, "This session is continued.", { isCompactSummary: true }),
+      say(3, "m2", [0, 9_000, 3, 8], { type: "text", text: "On." }),
+    ),
+  );
+  const lost = lostIn(timeline, timeline.compactions[0] ?? assert.fail()).map(({ kind, text }) => `${kind} ${text}`);
+  assert.deepEqual(lost, ["paths src/app.ts:12", "values 8443"]);
+});
+
+// --- the diagnosis ---------------------------------------------------------------------------------------------------
+
+test("the diagnosis adds up: what all calls cost, and what of that the tokens took that the cache did not have", () => {
+  const timeline = open(linesOf(...claudeSession()));
+  const { dollars = 0, sent, missed, most, calls } = diagnose(timeline);
+  assert.deepEqual([calls, sent], [4, 9_003 + 13_001 + 13_201 + 8_701]);
+  // claude-opus-5-5: $4 and $20 a million; writing takes 1.25 of that, reading 0.05
+  const million = 4 * (8 + 1.25 * (9_000 + 4_000 + 13_200 + 700) + 0.05 * (9_000 + 8_000)) + 20 * (50 + 60 + 20 + 20);
+  assert.ok(Math.abs(dollars - (million - 2 * 4) / 1e6) < 1e-9, `${dollars} ${million / 1e6}`);
+  assert.deepEqual([missed.tokens, missed.causes.length, most], [13_001, 1, 2]);
+  const [cause] = missed.causes;
+  assert.deepEqual([cause?.why, cause?.count, cause?.at], ["changed", 1, 2]);
+  assert.ok(Math.abs((missed.dollars ?? 0) - (4 * 1.25 * 13_001) / 1e6) < 1e-5, `${missed.dollars}`);
+});
+
+test("the diagnosis names the largest block, and the file whose second reading took most, with calls that have them", () => {
+  last = null;
+  const read = (id: string, path: string, size: number) => [
+    say(1, `m${id}`, [0, 9_000, 3, 8], call(id, "Read", { file_path: path })),
+    answer(1, id, "x".repeat(size)),
+  ];
+  const asked = ask(0, "Read.");
+  const rounds = [
+    read("1", "/big.ts", 9_000),
+    read("2", "/a.ts", 2_000),
+    read("3", "/b.ts", 500),
+    read("4", "/b.ts", 500),
+  ];
+  const lines = linesOf(asked, ...rounds.flat(), ...read("5", "/a.ts", 2_000), ...read("6", "/c.ts", 1));
+  const { largest, again } = diagnose(open(lines));
+  assert.deepEqual([largest?.block.label, largest?.at, largest?.prompts], ["Read /big.ts", 1, 5]);
+  assert.deepEqual([again?.block.label, again?.count, again?.at], ["Read /a.ts", 2, 5]);
+});
+
+test("the diagnosis says what it cannot know: prices, counts, what summaries cost", () => {
+  const sentencesOf = (text: string) =>
+    WORDS.en
+      .diagnosis(diagnose(open(text)), WORDS.en.kinds)
+      .map((parts) => parts.map((part) => (typeof part === "string" ? part : part.text)).join(""));
+  const [uncounted = "", unread = ""] = sentencesOf(linesOf(user("Hello."), { role: "assistant", content: "Yes." }));
+  assert.match(
+    uncounted,
+    /^What it cost is not known, as the file names no model: 1 model call sent about \d+ tokens\./,
+  );
+  assert.equal(unread, "The file does not say what was read from the prompt cache.");
+  const [without = ""] = sentencesOf(linesOf(...openedByCompaction()));
+  assert.match(
+    without,
+    /^It cost \$0\.\d+, without 1 summary, whose cost is not in the file: 1 model call sent 69,002/,
+  );
+});
+
 // --- s06 -------------------------------------------------------------------------------------------------------------
 
 test("the sizes of a run of s06 are those that the server counted, and layer 1 is among its compactions", async () => {
@@ -187,13 +323,13 @@ test("the sizes of a run of s06 are those that the server counted, and layer 1 i
   assert.equal(timeline.moments.length, calls.length);
   for (const [i, { promptTokens }] of calls.entries()) {
     const shown = timeline.moments[i]?.tokens ?? 0;
-    assert.ok(Math.abs(shown / promptTokens - 1) < 0.04, `request ${i + 1}: ${shown} shown, ${promptTokens} counted`);
+    assert.equal(shown, promptTokens, `request ${i + 1}`);
   }
   const triggers = timeline.compactions.map(({ trigger }) => trigger);
   assert.ok(triggers.includes("micro") && triggers.includes("tool"), `${triggers}`);
   assert.deepEqual(timeline.limits, [{ tokens: 12_000, source: "recorded" }]);
   for (const { before, after, moment } of timeline.compactions) {
-    for (const side of [before, after]) assert.ok(side.system > 100, `${side.system}`);
+    for (const side of [before, after]) assert.ok(side.unexplained > 100, `${side.unexplained}`);
     const next = timeline.moments[moment]?.tokens ?? 0;
     assert.ok(Math.abs(next / after.tokens - 1) < 0.15, `${after.tokens} after, ${next} in the next prompt`);
   }
@@ -201,8 +337,8 @@ test("the sizes of a run of s06 are those that the server counted, and layer 1 i
   assert.deepEqual([timeline.blocks[request?.block ?? -1]?.text, none], [question, []]);
 });
 
-/** A transcript in which layer 1 clears a result, and then layer 2 sums up; `isEarlier`: as s06 once wrote it. */
-function ownSession(isEarlier = false): string {
+/** A transcript in which layer 1 clears a result, and then layer 2 sums up. */
+function ownSession(): string {
   const result = (id: string, content: string) => ({
     role: "user",
     content: [{ type: "tool_result", tool_use_id: id, content }],
@@ -226,7 +362,7 @@ function ownSession(isEarlier = false): string {
   ];
   const line = (trigger: string, before: number, after: number, messages: object[], fields: object) => ({
     ...{ type: "compaction", trigger, before, after, limit: 2_500, messages, time: 1, charsPerToken: 3 },
-    ...(isEarlier ? { places: [] } : fields),
+    ...fields,
   });
   const model = "claude-sonnet-5-5";
   const usage = { input_tokens: 1_000, output_tokens: 1_000 };
@@ -238,44 +374,39 @@ function ownSession(isEarlier = false): string {
       { role: "assistant", content: "Two files.", charsPerToken: 3 },
     ],
     ...[
-      line(isEarlier ? "pause" : "auto", 2_600, 1_303, [{ role: "user", content }, asked], summary),
+      line("auto", 2_600, 1_303, [{ role: "user", content }, asked], summary),
       { role: "assistant", content: "Done.", charsPerToken: 3 },
     ],
   );
 }
 
-for (const [name, trigger] of Object.entries({ "a transcript": "auto", "an earlier transcript": "pause" }))
-  test(`${name} shows what layer 1 cleared, what the summary took, and the limit, all as it has them`, () => {
-    const timeline = open(ownSession(trigger === "pause"));
-    const [micro, auto] = timeline.compactions;
-    assert.deepEqual([micro?.trigger, micro?.moment, auto?.trigger, auto?.moment], ["micro", 2, trigger, 3]);
-    assert.ok(WORDS.en.triggers[trigger]);
-    assert.deepEqual(countFates(timeline, micro), { kept: 4, thought: 2, disk: 1 });
-    assert.deepEqual(countFates(timeline, auto), { kept: 1, summarized: 6, disk: 1 });
-    const sizes = [micro, auto].map((each) => [each?.before.tokens, each?.after.tokens]);
-    assert.deepEqual(sizes, [
-      [4_200, 2_400],
-      [2_600, 1_303],
-    ]);
-    const after = auto ? blocksAt(timeline, auto.after).map(({ kind, label }) => `${kind} ${label}`) : [];
-    const summary = "summary [Conversation compressed. Transcript: t.jsonl]";
-    assert.deepEqual(after, [summary, "file b.ts", "request Read both."]);
-    const cleared = micro && blocksAt(timeline, micro.after).find(({ original }) => original !== undefined);
-    assert.equal(timeline.blocks[cleared?.original ?? -1]?.text, "a".repeat(6_000));
-    assert.deepEqual(timeline.limits, [{ tokens: 2_500, source: "recorded" }]);
-  });
+test("a transcript shows what layer 1 cleared, what the summary took, and the limit, all as it has them", () => {
+  const timeline = open(ownSession());
+  const [micro, auto] = timeline.compactions;
+  assert.deepEqual([micro?.trigger, micro?.moment, auto?.trigger, auto?.moment], ["micro", 2, "auto", 3]);
+  assert.deepEqual(countFates(timeline, micro), { kept: 4, thought: 2, disk: 1 });
+  assert.deepEqual(countFates(timeline, auto), { kept: 1, summarized: 6, disk: 1 });
+  const sizes = [micro, auto].map((each) => [each?.before.tokens, each?.after.tokens]);
+  assert.deepEqual(sizes, [
+    [4_200, 2_400],
+    [2_600, 1_303],
+  ]);
+  const after = auto ? blocksAt(timeline, auto.after).map(({ kind, label }) => `${kind} ${label}`) : [];
+  const summary = "summary [Conversation compressed. Transcript: t.jsonl]";
+  assert.deepEqual(after, [summary, "file b.ts", "request Read both."]);
+  const cleared = micro && blocksAt(timeline, micro.after).find(({ original }) => original !== undefined);
+  assert.equal(timeline.blocks[cleared?.original ?? -1]?.text, "a".repeat(6_000));
+  assert.deepEqual(timeline.limits, [{ tokens: 2_500, source: "recorded" }]);
+});
 
-test("what the summary cost is in the file, or the viewer says that it is not", () => {
-  const costs = (isEarlier: boolean) => open(ownSession(isEarlier)).compactions.map(({ cost }) => cost && sumOf(cost));
+test("what the summaries cost is part of the sum, and named", () => {
+  const timeline = open(ownSession());
   assert.deepEqual(
-    [costs(false), costs(true)],
-    [
-      [undefined, 0.012],
-      [undefined, undefined],
-    ],
+    timeline.compactions.map(({ cost }) => cost && sumOf(cost)),
+    [undefined, 0.012],
   );
-  assert.match(WORDS.en.cost(1, 0, 0.01), /^The model calls shown cost \$1\.00; those for summaries \$0\.010 more\.$/);
-  assert.match(WORDS.en.cost(1, 0), /what summaries cost is not in the file/);
+  const { summaries } = diagnose(timeline);
+  assert.deepEqual(summaries, { count: 1, dollars: 0.012 });
 });
 
 test("what a summary begins with is new, though an earlier summary had put the same file back", () => {
@@ -313,14 +444,6 @@ test("where ids repeat from reply to reply, a cleared result is shown with its o
   ]);
 });
 
-test("the prompt is as large after a compaction as the transcript says", () => {
-  const { moments, compactions } = open(ownSession());
-  for (const { moment, after } of compactions) {
-    const tokens = moments[moment]?.tokens ?? 0;
-    assert.ok(Math.abs(tokens - after.tokens) < 1, `${tokens} ${after.tokens}`);
-  }
-});
-
 test("the recorded demo: each of its compactions is shown, with what it keeps, sums up and restores", () => {
   const recorded = readFileSync(path("tools/viewer/demo.jsonl"), "utf8").match(/^\{"type":"compaction"/gm) ?? [];
   const timeline = openFile("tools/viewer/demo.jsonl");
@@ -349,7 +472,7 @@ test("the recorded sessions of the bench open: a request for each reply, sizes a
     const replies = readFileSync(path(`tools/bench/sessions/${name}`), "utf8").match(/^\{"role":"assistant"/gm) ?? [];
     const { moments, source, compactions } = openFile(`tools/bench/sessions/${name}`);
     const found = [moments.length, source.by, source.charsPerToken, compactions.length];
-    assert.deepEqual(found, [replies.length, "assumed", [3, 3], 0]);
+    assert.deepEqual(found, [replies.length, "assumed", 3, 0]);
   }
 });
 
@@ -389,6 +512,50 @@ test("the chart is a picture of its own: colours of both grounds, a legend, a ti
     assert.ok(svg.includes(part), part);
   }
   assert.doesNotMatch(svg, /<script|NaN|undefined|href/);
+});
+
+/** The largest value of an axis, and the texts of a chart. */
+function chartOf(timeline: Timeline, options: Partial<ChartOptions> = {}) {
+  const { document } = parseHTML("<html></html>");
+  const chart = drawChart(timeline, { document, width: 800, height: 300, words: WORDS.en, ...options });
+  const texts = [...chart.querySelectorAll("text")].map(({ textContent }) => textContent);
+  const marks = chart.querySelectorAll("path[fill]").length;
+  return { top: Math.max(...(chart.scale("y")?.domain ?? [])), texts, chart, marks };
+}
+
+test("the axis spans the data; a limit far above is a mark at its edge, one that is near is a line", () => {
+  const far = chartOf(open(linesOf(...claudeSession())));
+  assert.ok(far.top < 14_000 && far.texts.includes("↑ context window 1,000,000"), `${far.top} ${far.texts}`);
+  const near = chartOf(open(ownSession()));
+  assert.ok(near.top < 4_500 && near.texts.includes("limit 2,500"), `${near.top} ${near.texts}`);
+});
+
+test("the axis of the cost ends with its largest bar, also where calls share a column", () => {
+  last = null;
+  const calls = Array.from({ length: 2_000 }, (_, i) => {
+    const isMissed = i === 1_001;
+    return say(i, `m${i}`, isMissed ? [0, 50_000, 3, 10] : [50_000, 10, 3, 10], { type: "text", text: "Yes." });
+  });
+  const timeline = open(linesOf(ask(0, "Go on."), ...calls));
+  const { top, chart, texts } = chartOf(timeline, { view: "cost", height: 110 });
+  const largest = Math.max(...timeline.moments.map(({ cost }) => sumOf(cost)));
+  assert.deepEqual([top, texts.includes("$0.25")], [largest, true]);
+  const highest = Number(chart.scale("y")?.apply(largest));
+  const drawn = [...chart.querySelectorAll("path[fill^='var(--cv']")].flatMap((path) =>
+    (path.getAttribute("d") ?? "").split(/[A-Z]/).map((point) => Number(point.split(",")[1] ?? 1e9)),
+  );
+  assert.ok(Math.abs(Math.min(...drawn) - highest) < 1, `${Math.min(...drawn)} ${highest}`); // the bar is drawn
+});
+
+test("marks of a long session stay apart, so that the chart is not buried", () => {
+  last = null;
+  const calls = Array.from({ length: 3_000 }, (_, i) => [
+    ask(i, `Request ${i}.`),
+    say(i, `m${i}`, i % 2 ? [0, 50_000, 3, 10] : [50_000, 10, 3, 10], { type: "text", text: "Yes." }),
+  ]);
+  const { chart } = chartOf(open(linesOf(...calls.flat())));
+  const titles = [...chart.querySelectorAll("title")].length;
+  assert.ok(titles > 30 && titles <= 60, `${titles} of 3,000 requests are marked`);
 });
 
 const view = (...args: string[]) => ["--import", import.meta.resolve("tsx"), path("tools/viewer/view.ts"), ...args];

@@ -1,13 +1,11 @@
 /** The lessons' scripts as highlighted lines, and what is new in each beside the one before. */
 import { diffArrays } from "diff";
 import type { MarkdownOptions } from "vitepress";
-import type { Lesson, Lines } from "../../docs/lessons.ts";
+import type { Lesson } from "../../docs/lessons.ts";
 import { lessons } from "./files.ts";
 
 /** VitePress' own highlighter, as the Markdown renderer has it: code, language, attributes → HTML. */
 export type Highlight = (code: string, language: string, attributes: string) => string;
-/** A section of a page, the lines of the script that it quotes, and those of the function in its title. */
-export type Section = { id: string; lines: Lines[]; about: Lines[] };
 
 /** Colours of the two themes are classes of style.css: as styles they made up most of a page. The colour of plain code needs neither. */
 const COLOURS: Record<string, string> = {
@@ -41,20 +39,6 @@ export function highlightLines({ lines }: Lesson, highlight: Highlight): string[
       .map((line) => line.replace(/^<span class="line">(.*)<\/span>$/, "$1"));
   highlighted.set(text, html);
   return html;
-}
-
-/** A lesson's script for beside its page. `sections` are about lines of it: a region's first line leads to the first one about it. */
-export function scriptPane(name: string, sections: Section[], highlight: Highlight): string {
-  const lesson = lessonCalled(name);
-  const lines = highlightLines(lesson, highlight).map((line) => `<span class="line">${line}</span>`);
-  for (const { from, to } of lesson.regions.values()) {
-    const isInRegion = (each: Lines) => each.from <= to && each.to >= from;
-    const about =
-      sections.find(({ lines }) => lines.some(isInRegion)) ?? sections.find(({ about }) => about.some(isInRegion));
-    if (about) lines[from - 2] = lines[from - 2]?.replace(/^<span(.*)span>$/, `<a href="#${about.id}"$1a>`) ?? "";
-  }
-  const link = `<p><a href="source/${lesson.file}.html">${lesson.file}</a></p>`;
-  return `<aside class="script vp-raw" v-pre aria-label="${lesson.file}">${link}<pre class="vp-code" tabindex="0"><code>${lines.join("")}</code></pre></aside>`;
 }
 
 /** A region of a lesson beside the same region of the lesson before, as a table; CSS can leave out all that isn't new. */

@@ -113,7 +113,7 @@ export default defineConfig({
       options: {
         miniSearch: { options: { tokenize } },
         locales: { zh: { translations: SEARCH_ZH } },
-        _render: (source, env, md) => md.render(source, env).replace(/<(aside|section).*?<\/\1>/gs, ""), // scripts, runs
+        _render: (source, env, md) => md.render(source, env).replace(/<section.*?<\/section>/gs, ""), // runs
       },
     },
   },
@@ -141,7 +141,7 @@ export default defineConfig({
       { text: viewer, link: `/${prefix}viewer.html`, theme: "alt" },
     ];
     if (page === "index") Object.assign(frontmatter, { layout: "home", hero: { text: title, tagline, actions } });
-    if (lesson) Object.assign(frontmatter, { pageClass: "lesson", aside: "left" });
+    if (lesson) Object.assign(frontmatter, { pageClass: "lesson", aside: false });
   },
   vite: {
     plugins: [vue],

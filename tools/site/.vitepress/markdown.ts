@@ -1,10 +1,10 @@
 /** What the site makes of the pages' Markdown, which stays as it reads well anywhere. */
 import { posix, relative } from "node:path";
 import type { MarkdownRenderer } from "vitepress";
-import { functionsOf } from "../../docs/lessons.ts";
-import { diffTable, type Highlight, type Section, scriptPane } from "./code.ts";
+import { diffTable, type Highlight } from "./code.ts";
 import { addressOf, counterpartOf, demoNumbers, lessons, ROOT, read, translated, withClone } from "./files.ts";
-import { player } from "./player.ts";
+import { player, stepOf } from "./player.ts";
+import { SECTIONS } from "./sections.ts";
 import { words } from "./words.ts";
 
 type Env = { path: string; realPath?: string; frontmatter?: { file?: string; prefix?: string }; isRead?: boolean };
@@ -26,15 +26,14 @@ export function configure(md: MarkdownRenderer): void {
   // The picture of a context becomes the viewer; a lesson gets its player, and its table of regions a link to the diff.
   md.core.ruler.before("normalize", "embed", (state) => {
     const { file, prefix } = origin(state.env);
-    const { diff, tryIt, viewer, demo } = words(prefix);
+    const { diff, viewer, demo } = words(prefix);
     const lesson = lessonOf(file);
     state.src = withClone(state.src)
       .replace(/^<!-- sync: changes (s\d\d) -->$/gm, (mark, name) =>
         lessons.get(name)?.before ? `[${diff}](/${prefix}changes/${name}.html)\n\n${mark}` : mark,
       )
       .replace(/^!\[([^\]"]*)\]\([\w./]*figures\/demo(?:\.zh)?\.svg\)$/gm, '<ContextDemo alt="$1" />');
-    if (lesson && !state.src.includes(`\n${tryIt}\n`)) throw new Error(`${file} has no section "${tryIt}"`);
-    if (lesson) state.src = state.src.replace(`\n${tryIt}\n`, `$&\n\`\`\`player ${lesson.name}\n\`\`\`\n`);
+    if (lesson) state.src = state.src.replace("\n## ", `\n\`\`\`player ${lesson.name} whole\n\`\`\`$&`);
     if (file === "docs/README.md" || file === "docs/zh/index.md") {
       const [commands] = /```sh\n.*?\n```/s.exec(withClone(read(translated("README.md", prefix)))) ?? [];
       const picture = `## ${viewer}\n\n${demo(...demoNumbers())}\n\n<ContextDemo alt="${viewer}" />`;
@@ -53,40 +52,22 @@ export function configure(md: MarkdownRenderer): void {
     }
   });
 
-  // A lesson's script is part of its page. A section is about the lines that it quotes, or about the function in its title.
-  md.core.ruler.push("script", (state) => {
-    const lesson = lessonOf(origin(state.env).file);
-    if (!lesson || state.env.isRead) return;
-    const sections: Section[] = [];
-    let isQuoted = false;
-    const functions = functionsOf(lesson);
-    for (const [i, token] of state.tokens.entries()) {
-      if (token.type === "heading_open") {
-        const names = state.tokens[i + 1]?.children?.filter(({ type }) => type === "code_inline") ?? [];
-        const about = names.flatMap(({ content }) => functions.get(content) ?? []);
-        if (about[0]) token.attrSet("data-lines", `#L${about[0].from}-L${about[0].to}`);
-        sections.push({ id: token.attrGet("id") ?? "", lines: [], about });
-      }
-      if (token.type === "fence") token.meta = { isQuote: isQuoted };
-      if (token.type === "inline") {
-        const lines = token.content.startsWith("<sub>") ? linesQuoted(token, lesson.file) : [];
-        sections.at(-1)?.lines.push(...lines);
-        isQuoted = lines.length > 0;
-      }
-    }
-    const pane = new state.Token("html_block", "", 0);
-    pane.content = scriptPane(lesson.name, sections, highlight);
-    state.tokens.push(pane);
-  });
-
-  // Each heading knows the same one in the other language, which has the same sections.
+  // Each heading knows the same one in the other language, which has the same sections, and the step of the run that it is about.
   md.core.ruler.push("sections", (state) => {
     const { file } = origin(state.env);
+    if (state.env.isRead) return;
+    const lesson = lessonOf(file);
     const other = counterpartOf(file);
-    if (!other || state.env.isRead) return;
-    const ids = headings(md.parse(read(other), { path: `${ROOT}/${other}`, isRead: true }));
-    for (const [i, heading] of headings(state.tokens).entries())
-      heading.attrSet("data-other", ids[i]?.attrGet("id") ?? "");
+    const others = other ? idsOf(md.parse(read(other), { path: `${ROOT}/${other}`, isRead: true })) : [];
+    const own = idsOf(state.tokens);
+    const english = file.startsWith("docs/zh/") ? others : own;
+    for (const section of Object.keys(SECTIONS[lesson?.name ?? ""] ?? {}))
+      if (!english.includes(section)) throw new Error(`${file} has no section ${section}`);
+    for (const [i, heading] of headings(state.tokens).entries()) {
+      if (other) heading.attrSet("data-other", others[i] ?? "");
+      const step = lesson && stepOf(lesson.name, english[i] ?? "");
+      if (step !== undefined) heading.attrSet("data-at", String(step));
+    }
   });
 
   md.core.ruler.push("tables", ({ tokens }) => {
@@ -100,9 +81,9 @@ export function configure(md: MarkdownRenderer): void {
       const heads = cells.filter(({ cell }) => cell.type === "th_open");
       for (const [j, { cell, text }] of cells.entries()) {
         cell.attrSet("data-head", heads[j % heads.length]?.text ?? "");
-        if (text.length <= SHORT) cell.attrJoin("class", "short");
+        if (widthOf(text) <= SHORT) cell.attrJoin("class", "short");
       }
-      token.attrSet("class", cells.some(({ text }) => text.length > LONG) ? "blocks" : "scrolls");
+      token.attrSet("class", cells.some(({ text }) => widthOf(text) > LONG) ? "blocks" : "scrolls");
     }
   });
   md.renderer.rules.table_open = (tokens, i, options, _, self) =>
@@ -111,13 +92,13 @@ export function configure(md: MarkdownRenderer): void {
 
   const { fence, text } = md.renderer.rules;
   md.renderer.rules.fence = (tokens, i, options, env, self) => {
-    const { info = "", meta } = tokens[i] ?? {};
+    const { info = "" } = tokens[i] ?? {};
     const [kind, name, region] = info.split(" ");
     if (kind === "diff-table" && name && region) return diffTable(name, region, highlight);
-    if (kind === "player" && name) return player(name, origin(env).prefix, highlight);
+    if (kind === "player" && name) return player(name, origin(env).prefix, highlight, region === "whole");
     const html = fence?.(tokens, i, options, env, self) ?? "";
     if (kind === "text") return diagram(html, tokens[i]?.content ?? "");
-    return meta?.isQuote ? `<div class="quote">${html}</div>` : html;
+    return html;
   };
   // Two braces in a page's text are text, no expression of Vue.
   md.renderer.rules.text = (...args) => (text?.(...args) ?? "").replaceAll("{{", "&#123;&#123;");
@@ -127,21 +108,21 @@ export function configure(md: MarkdownRenderer): void {
 const ARROW = /[▲▶▼◀→←↑↓…]/g;
 const WIDE = /[⺀-鿿！-｠]/g;
 
-/** A diagram's lines meet, and on a phone its letters are as small as its longest line needs. */
+const widthOf = (text: string) => text.replace(WIDE, "ww").length;
+const DEEP = 24; // characters
+
+/** A diagram's lines meet. A line that is too long goes on under its last column, and nothing is cut. */
 function diagram(html: string, text: string): string {
-  const columns = Math.max(...text.split("\n").map((line) => line.replace(WIDE, "ww").length));
-  const lines = html.replace(ARROW, "<i>$&</i>").replace(WIDE, '<i class="wide">$&</i>');
-  return lines.replace("<div ", `<div style="--columns: ${columns}" `);
+  const columns = (line: string) => [...line.matchAll(/ {2,}(?=\S)/g)].map(({ 0: gap, index }) => index + gap.length);
+  const gaps = text.split("\n").map((line) => columns(line).findLast((column) => column <= DEEP) ?? 2);
+  let line = 0;
+  return html
+    .replace(/<span class="line">/g, () => `<span class="line" style="--gap: ${gaps[line++]}ch">`)
+    .replace(ARROW, "<i>$&</i>")
+    .replace(WIDE, '<i class="wide">$&</i>');
 }
 
 const headings = (tokens: Token[]) => tokens.filter(({ type }) => type === "heading_open");
+const idsOf = (tokens: Token[]) => headings(tokens).map((heading) => heading.attrGet("id") ?? "");
 const textOf = ({ children }: Token) =>
   (children ?? []).map(({ type, content }) => (type === "html_inline" ? "" : content)).join("");
-
-function linesQuoted({ children }: Token, file: string): Section["lines"] {
-  const hashes = (children ?? []).map((child) => child.attrGet("href") ?? "");
-  return hashes.flatMap((href) => {
-    const [, from, to] = href.includes(`/source/${file}.html`) ? (/#L(\d+)-L(\d+)$/.exec(href) ?? []) : [];
-    return from ? [{ from: Number(from), to: Number(to) }] : [];
-  });
-}

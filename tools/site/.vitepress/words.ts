@@ -1,6 +1,6 @@
 /** The site's own words. */
 
-const number = (value: number) => value.toLocaleString("en-US");
+export const number = (value: number) => value.toLocaleString("en-US");
 
 const EN = {
   title: "A coding agent in six lessons",
@@ -27,17 +27,17 @@ const EN = {
     "README.md": "Install and run",
     "CONTRIBUTING.md": "Contribute",
   } as Record<string, string>,
-  tryIt: "## Try it",
   demo: (files: number, calls: number, summaries: number) =>
     `One task, ${files} files: each column is what is in the context at a model call. There are ${calls}; the ${summaries} that wrote a summary aren't drawn.`,
   player: {
     title: (lesson: string) => `A run of ${lesson}, step by step`,
-    first: "First step",
     previous: "Previous step",
     next: "Next step",
     play: "Play",
     pause: "Pause",
-    keys: "← → step",
+    step: "Step",
+    speed: "Speed",
+    follows: "follows the text",
     more: (lines: number) => `… ${number(lines)} more lines`,
     kinds: {
       request: "request",
@@ -47,16 +47,36 @@ const EN = {
       tool_result: "tool result",
       note: "added by the program",
     } as Record<string, string>,
+    request: (isChild: boolean, isSummary: boolean, isWaiting: boolean) =>
+      `${isChild ? "Subagent’s next request" : "Next request"}${isSummary ? ", for a summary" : ""}${isWaiting ? ", results to come" : ""}:`,
+    noRequest: "No further request.",
+    unit: "tokens",
+    read: "read from the cache",
+    fresh: "new",
+    window: (model: string, tokens: number) => `window of ${model}: ${number(tokens)}`,
+    limit: (tokens: number) => `limit: ${number(tokens)}`,
     start: "The request is the first message.",
+    check: (limit: number) =>
+      `Before each model call: is the prompt past the limit of ${number(limit)} tokens? Not yet.`,
     call: (messages: number, tokens: number) =>
       `The model gets ${messages === 1 ? "this message" : `all ${messages} messages`}, ${number(tokens)} tokens with system prompt and tools. It replies.`,
     reply: "The reply becomes a message.",
-    end: "The reply has no tool call: the turn is done.",
-    run: (tool: string) => `The program runs ${tool}.`,
+    if: (calls: number) =>
+      calls === 0
+        ? "The reply has no tool call: the loop returns it, and the turn is done."
+        : `The reply has ${calls === 1 ? "a tool call" : `${calls} tool calls`}: the loop goes on.`,
+    value: (calls: number) =>
+      calls === 0 ? "0 calls: return" : calls === 1 ? "1 call: go on" : `${calls} calls: go on`,
+    run: (tool: string) => `The program runs ${tool}:`,
+    round: (messages: number) => `A round like the first: the model gets ${messages} messages, and the program runs`,
     remind: "Three rounds without todo: a reminder goes out with the results.",
     results: "The results become a message. Back to the model.",
-    compact: (isAsked: boolean, before: number, after: number) =>
-      `${isAsked ? "The model asked for it" : "The context is over its limit"}: the model writes a summary, and ${before} messages become ${after}.`,
+    before: (isAsked: boolean, messages: number, limit: number) =>
+      `${isAsked ? "The model asked for a compaction" : `With the last result the prompt is past the limit of ${number(limit)} tokens`}. Before it, there are ${messages} messages.`,
+    summary: (tokens: number, output: number) =>
+      `The summary call: ${number(tokens)} tokens in, a summary of ${number(output)} out. It replaces what is struck out.`,
+    after: (before: number, after: number) =>
+      `After it: ${before} messages have become ${after}. The request and the unanswered round have stayed.`,
     child: "task calls agentLoop again, for a subagent with messages of its own.",
     prompt: "The prompt is all the subagent knows.",
     childEnd: "No tool call: the subagent is done.",
@@ -91,17 +111,17 @@ const ZH: typeof EN = {
     "README.md": "安装与运行",
     "CONTRIBUTING.md": "参与贡献（英文）",
   },
-  tryIt: "## 试一试",
   demo: (files, calls, summaries) =>
     `一项任务，${files} 个文件：每一列是一次模型调用时上下文里的内容。共 ${calls} 次；写摘要的 ${summaries} 次没有画出。`,
   player: {
     title: (lesson) => `逐步回放 ${lesson} 的一次运行`,
-    first: "回到第一步",
     previous: "上一步",
     next: "下一步",
     play: "播放",
     pause: "暂停",
-    keys: "← → 逐步",
+    step: "步骤",
+    speed: "速度",
+    follows: "跟随正文",
     more: (lines) => `… 还有 ${number(lines)} 行`,
     kinds: {
       request: "用户请求",
@@ -111,16 +131,31 @@ const ZH: typeof EN = {
       tool_result: "工具结果",
       note: "程序添加的内容",
     },
+    request: (isChild, isSummary, isWaiting) =>
+      `${isChild ? "子智能体的" : ""}下一次请求${isSummary ? "（写摘要）" : ""}${isWaiting ? "（还差结果）" : ""}：`,
+    noRequest: "不再有请求。",
+    unit: "token",
+    read: "读自缓存",
+    fresh: "新增",
+    window: (model, tokens) => `${model} 的窗口：${number(tokens)}`,
+    limit: (tokens) => `上限：${number(tokens)}`,
     start: "请求是第一条消息。",
+    check: (limit) => `每次调用模型之前先检查：提示词是否超过上限 ${number(limit)} token？还没有。`,
     call: (messages, tokens) =>
       `模型收到${messages === 1 ? "这条消息" : `全部 ${messages} 条消息`}，连同系统提示词和工具共 ${number(tokens)} token，然后回复。`,
     reply: "回复成为一条消息。",
-    end: "回复里没有工具调用：这个回合结束。",
-    run: (tool) => `程序运行 ${tool}。`,
+    if: (calls) =>
+      calls === 0 ? "回复里没有工具调用：循环返回这条回复，回合结束。" : `回复里有 ${calls} 个工具调用：循环继续。`,
+    value: (calls) => (calls === 0 ? "0 个调用：返回" : `${calls} 个调用：继续`),
+    run: (tool) => `程序运行 ${tool}：`,
+    round: (messages) => `和第一轮一样：模型收到 ${messages} 条消息，程序运行`,
     remind: "连续三轮没有用 todo：提醒随结果一起发出。",
     results: "结果成为一条消息，再交给模型。",
-    compact: (isAsked, before, after) =>
-      `${isAsked ? "模型要求压缩" : "上下文超过上限"}：模型写出摘要，${before} 条消息变成 ${after} 条。`,
+    before: (isAsked, messages, limit) =>
+      `${isAsked ? "模型要求压缩。" : `加上最后一个结果，提示词超过了上限 ${number(limit)} token。`}压缩前：${messages} 条消息。`,
+    summary: (tokens, output) =>
+      `摘要调用：发出 ${number(tokens)} token，写回 ${number(output)} token 的摘要，取代划掉的消息。`,
+    after: (before, after) => `压缩后：${before} 条消息变成 ${after} 条。用户请求和模型还没有回应的那一轮保留下来。`,
     child: "task 再次调用 agentLoop：子智能体有自己的 messages。",
     prompt: "子智能体只知道这段提示词。",
     childEnd: "没有工具调用：子智能体完成。",

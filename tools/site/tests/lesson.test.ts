@@ -1,99 +1,99 @@
-/** A lesson's page beside its script, in a Chromium. */
+/** A lesson's page beside its run, in a Chromium. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import type { Page } from "playwright-core";
 import { ROOT } from "../.vitepress/files.ts";
-import { PHONE, pageAt, S01, scrollTo, visit, WIDE } from "./browser.ts";
+import { PHONE, S01, scrollTo, visit, WIDE } from "./browser.ts";
 
-/** The text of the lines that are marked in the script beside a page. */
-const marked = (page: Page) => page.locator(".script .line.marked").allTextContents();
+const isAtStep = (page: Page, name: string) => page.waitForSelector(`.player[data-name="${name}"]`);
+const stepOf = (page: Page) => page.getAttribute(".player", "data-step");
 
-describe("a lesson beside its script", () => {
-  test("the script follows the text: what a section quotes is marked and in view", async () => {
+describe("a lesson beside its run", () => {
+  test("from the first screen on the right half is the run: the loop with its line, the bar, the messages", async () => {
+    for (const viewport of [WIDE, { width: 1280, height: 800 }])
+      for (const path of [S01, "s06_context_compact.html", "zh/s03_todo_write.html"])
+        await visit(path, { viewport }, async (page) => {
+          const player = await page.locator(".player").boundingBox();
+          assert.equal(player?.x, viewport.width / 2);
+          for (const part of [".script .marked", ".meter", ".messages .user .block", ".controls"]) {
+            const box = await page.locator(`.player ${part}`).first().boundingBox();
+            assert.ok(box && box.y > 0 && box.y + box.height <= viewport.height, `${path}: ${part}`);
+          }
+          assert.match(await page.innerText(".player .script .marked"), /function agentLoop/);
+          const text = await page.locator(".vp-doc h1").boundingBox();
+          assert.ok(text && text.x < viewport.width / 4);
+        });
+  });
+
+  test("reading on moves it to the step that the section is about, and reading back, too", async () => {
+    const order = [
+      ["2. One tool", "run bash"],
+      ["3. Every call gets a result", "results"],
+      ["4. The history stays valid", "reply"],
+      ["2. One tool", "run bash"],
+    ] as const;
     await visit(S01, {}, async (page) => {
-      await page.waitForSelector(".script .line");
-      assert.deepEqual(await marked(page), []);
-      for (const heading of ["4. The history stays valid", "2. One tool", "1. The loop"]) {
+      await isAtStep(page, "start");
+      for (const [heading, step] of order) {
         await scrollTo(page, heading);
-        const section = page.locator(`.vp-doc h3:has-text("${heading}") ~ .quote code`).first();
-        const quoted = (await section.locator(".line").allTextContents()).filter(Boolean);
-        await page.waitForFunction(
-          (line) => document.querySelector(".script .line.marked")?.textContent?.trim() === line,
-          quoted[0]?.trim(),
-        );
-        assert.deepEqual(
-          (await marked(page)).map((line) => line.trim()),
-          quoted.map((line) => line.trim()),
-        );
-        const [line, pane] = [page.locator(".script .line.marked").first(), page.locator(".script pre")];
-        const [inner, outer] = [await line.boundingBox(), await pane.boundingBox()];
-        assert.ok(inner && outer && inner.y >= outer.y && inner.y < outer.y + outer.height / 2, "in the upper half");
+        await isAtStep(page, step);
       }
-      await scrollTo(page, "5. What keeps it alive");
-      await page.locator(".script .line.marked", { hasText: "stopGroup(child.pid)" }).waitFor();
-      const place = () => page.locator(".script pre").evaluate(({ scrollTop }) => scrollTop);
-      const before = await place();
-      for (const heading of ["Try it", "What breaks without it", "Exercises"]) {
-        await scrollTo(page, heading);
-        await page.waitForFunction(() => !document.querySelector(".script .line.marked"));
-        assert.equal(await place(), before, "where the text is no longer about the script, it stays where it was");
-      }
+      assert.match(await page.innerText(".player .script .marked"), /runCall\(call/);
+      await page.evaluate("scrollTo(0, 0)");
+      await isAtStep(page, "start");
+    });
+    await visit("zh/s06_context_compact.html", {}, async (page) => {
+      await scrollTo(page, "2. ");
+      await isAtStep(page, "summary");
     });
   });
 
-  test("a quote is a link to its lines in the script, and the code where the script is not in view", async () => {
+  test("what one plays by hand is not undone by scrolling, until it is told to follow again", async () => {
     await visit(S01, {}, async (page) => {
-      const quote = page.locator(".vp-doc h3:has-text('1. The loop') ~ .quote").first();
-      assert.equal(await quote.isVisible(), false);
-      await page.locator(".vp-doc h3:has-text('1. The loop') ~ p sub a").first().click();
-      assert.match((await marked(page)).join("\n"), /agentLoop.*callModel/s);
-      assert.equal(pageAt(page.url()), S01);
-      await page.setViewportSize(PHONE);
-      assert.equal(await quote.isVisible(), true);
-      const isClipped = (element: Element) => element.scrollWidth > element.clientWidth;
-      for (const code of await page.locator(".quote pre, .language-console pre").all())
-        assert.equal(await code.evaluate(isClipped), false, await code.innerText());
+      await page.click('.player [data-do="next"]');
+      await scrollTo(page, "3. Every call gets a result");
+      await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+      assert.equal(await stepOf(page), "1");
+      await page.getByLabel("follows the text").check();
+      await isAtStep(page, "results");
+      await scrollTo(page, "2. One tool");
+      await isAtStep(page, "run bash");
     });
   });
 
-  test("it is there without JavaScript, line by line, and its regions lead to the text", async () => {
+  test("without JavaScript the whole script and the whole run are there", async () => {
     await visit(S01, { javaScriptEnabled: false }, async (page) => {
-      const lines = await page.locator(".script .line").allTextContents();
+      const lines = await page.locator(".player .script .line").allTextContents();
       assert.equal(lines.join("\n"), readFileSync(join(ROOT, "agents/s01_agent_loop.ts"), "utf8").trimEnd());
-      await page.click('.script a:has-text("#region bash")');
-      assert.match(page.url(), /#5-what-keeps-it-alive/);
+      assert.match(await page.innerText(".player .messages"), /it printed: Hello, World!/);
     });
   });
 
-  test("beside it the sections of the page are listed, and the list says where one is", async () => {
-    await visit(S01, { viewport: { width: 1280, height: 800 } }, async (page) => {
-      const list = page.locator(".VPDocAsideOutline");
-      assert.equal(await list.locator("a", { hasText: "Try it" }).isVisible(), true);
-      await scrollTo(page, "Try it");
-      await list.locator("a.active", { hasText: "Try it" }).waitFor();
-    });
-  });
-
-  test("a region leads to the text about it, by mouse and by keyboard", async () => {
+  test("above the text a menu lists the sections of the page, and leads to them", async () => {
     await visit(S01, {}, async (page) => {
-      const isAtTop = (heading: string) =>
-        page.waitForFunction((text) => {
-          const headings = [...document.querySelectorAll(".vp-doc h3")];
-          const { top = -1 } = headings.find((each) => each.textContent?.includes(text))?.getBoundingClientRect() ?? {};
-          return top >= 0 && top < 200;
-        }, heading);
-      await page.click('.script a:has-text("#region bash")');
-      await isAtTop("5. What keeps it alive");
-      await page.focus('.script a:has-text("#region reply")');
-      await page.keyboard.press("Enter");
-      await isAtTop("4. The history stays valid");
-      await page.locator(".script .line.marked", { hasText: "function dropRejected" }).waitFor();
+      await page.click('.VPLocalNav button:has-text("On this page")');
+      await page.click('.VPLocalNav a:has-text("Try it")');
+      await page.waitForFunction(() => {
+        const { top = -1 } = document.querySelector("#try-it")?.getBoundingClientRect() ?? {};
+        return top >= 100 && top < 200;
+      });
     });
   });
 
-  test("the page stays in its place while the script arrives", async () => {
+  test("the code that the text quotes is whole at each width", async () => {
+    await visit(S01, {}, async (page) => {
+      for (const viewport of [WIDE, PHONE]) {
+        await page.setViewportSize(viewport);
+        const isClipped = (element: Element) => element.scrollWidth > element.clientWidth;
+        for (const code of await page.locator(":is(.language-ts, .language-console) pre").all())
+          assert.equal(await code.evaluate(isClipped), false, await code.innerText());
+      }
+    });
+  });
+
+  test("the page stays in its place while its scripts arrive", async () => {
     const shift = await visit(S01, {}, async (page) => {
       await page.addInitScript(`
         window.shift = 0;
@@ -102,25 +102,30 @@ describe("a lesson beside its script", () => {
             if (sources.some(({ node }) => !node?.parentElement?.closest(".VPNav"))) window.shift += value;
         }).observe({ type: "layout-shift", buffered: true });`);
       await page.reload();
-      await page.waitForSelector(".script .line");
+      await page.waitForSelector(".player[data-step]");
       await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
       return page.evaluate<number>("window.shift");
     });
     assert.equal(shift, 0);
   });
 
-  test("a narrow window doesn't show it, until it becomes wide", async () => {
+  test("in a narrow window it is in the text, before the first section, and does not follow", async () => {
     await visit(S01, { viewport: PHONE }, async (page) => {
-      assert.equal(await page.locator(".script").isVisible(), false);
-      await page.setViewportSize(WIDE);
-      assert.equal(await page.locator(".script").isVisible(), true);
+      const [player, heading] = [page.locator(".player"), page.locator(".vp-doc h2").first()];
+      const [above, below] = [await player.boundingBox(), await heading.boundingBox()];
+      assert.ok(above && below && above.y + above.height <= below.y);
+      await scrollTo(page, "3. Every call gets a result");
+      await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+      assert.equal(await stepOf(page), "0");
     });
   });
 
-  test("the next lesson brings the next script", async () => {
+  test("the next lesson brings the next run", async () => {
     await visit(S01, {}, async (page) => {
       await page.click(".pager-link.next");
-      await page.waitForSelector('.script a:has-text("agents/s02_tool_use.ts")');
+      await page.waitForSelector('.player[data-step] a:has-text("agents/s02_tool_use.ts")');
+      await scrollTo(page, "3. Read, edit, write");
+      await isAtStep(page, "run edit_file");
     });
   });
 });
