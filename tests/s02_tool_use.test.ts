@@ -203,6 +203,20 @@ onEach({ s02, s06 }, (lesson, test) => {
     }
   });
 
+  test("paths that lead out of the workspace are refused, also new ones and ones through links", () => {
+    symlinkSync(sibling, "link");
+    symlinkSync(join(sibling, "fresh"), "dangling-link");
+    for (const path of [
+      "..",
+      "/etc/passwd",
+      `../${basename(sibling)}/fresh`,
+      "new/../../x",
+      "link/fresh",
+      "dangling-link",
+    ])
+      assert.throws(() => safePath(path), new RegExp(path));
+  });
+
   step("runEdit");
   test("no file tool gets out of the workspace, whatever the path or link", async () => {
     const all = (path: string) => [
@@ -260,12 +274,13 @@ onEach({ s02, s06 }, (lesson, test) => {
     writeFileSync("long", "line ".repeat(50));
     assert.equal(await runRead("long"), "line ".repeat(50));
     assert.equal(await runRead("f", 4, 2), "4\n5");
-    assert.match(await runRead("f", 1, 2), /^1\n2\n(?=.*\b3\b)(?=.*\boffset\b)/s, "3 remain");
+    assert.match(await runRead("f", 1, 2), /^1\n2\n(?!3\n)(?=.*\b3\b)(?=.*\boffset\b)/s, "3 remain");
     await assert.rejects(async () => runRead("f", 6), /\b5\b/);
     writeFileSync("empty", "");
     assert.doesNotMatch(await runRead("empty"), /undefined|\b1\b/);
   });
 
+  step("runEdit");
   test("read_file of more than 10 MB says what to do, and reads only the lines that are asked for", async () => {
     writeFileSync("f", "1\n2\n3 中文\n4\n");
     truncateSync("f", 3_000_000_000); // of which the disk holds nothing
@@ -276,6 +291,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.ok(rest.length < 2_000_000, `${rest.length} characters of one endless line`);
   });
 
+  step("runRead");
   test("read_file finds lines of a large file that begin in one part of it and end in another", async () => {
     const lines = Array.from({ length: 200_000 }, (_, i) => `${i + 1} ${"中".repeat(20)}`);
     writeFileSync("f", lines.join("\n"));
@@ -312,6 +328,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.throws(() => runWrite("a/b", "x"), /a\/b/);
   });
 
+  step("runEdit");
   test("write_file takes a name as long as the system allows", () => {
     const name = "名".repeat(85); // 255 bytes
     runWrite(name, "old");
@@ -319,7 +336,6 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.equal(contentOf(name), "new");
   });
 
-  step("runEdit");
   test("a write replaces the file at once, keeps its mode and leaves nothing else behind", () => {
     writeFileSync("f", "the old content");
     chmodSync("f", 0o754);
@@ -341,8 +357,12 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.deepEqual([contentOf("f"), contentOf(join(sibling, "secret"))], ["new", "secret"]);
     t.mock.method(crypto, "randomUUID", () => "guessed");
     for (const name of ["guessed.tmp", "f.guessed.tmp"]) symlinkSync(join(sibling, "secret"), name);
-    assert.throws(() => runWrite("f", "newer"));
-    assert.deepEqual([contentOf("f"), contentOf(join(sibling, "secret"))], ["new", "secret"]);
+    try {
+      runWrite("f", "newer");
+    } catch {
+      // The name was taken. A reader's version may take its names from elsewhere.
+    }
+    assert.match(`${contentOf("f")} ${contentOf(join(sibling, "secret"))}`, /^(new|newer) secret$/);
   });
 
   test("a write through a link changes the file behind it and leaves the link", () => {

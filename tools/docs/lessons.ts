@@ -1,6 +1,8 @@
 /** What the pages show of the lessons: header, regions, declarations, and the difference to the lesson before. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { parse } from "@babel/parser";
+import { type Comment, isClassDeclaration, isFunction, isIdentifier, type Node, traverse } from "@babel/types";
 import { structuredPatch } from "diff";
 
 /** Lines of a file, both included, as editors count them. */
@@ -56,26 +58,42 @@ export function declarations(lesson: Lesson, region: Lines): Map<string, Lines> 
   return found;
 }
 
-/** The lines of the functions and methods of a lesson, comments included, and of their bodies. The code is formatted. */
-export function functionsOf({ lines }: Lesson): Map<string, Lines & { body: Lines }> {
-  const found = new Map<string, Lines & { body: Lines }>();
-  let owner = "";
-  for (const [i, line] of lines.entries()) {
-    owner = /^(?:export )?class (\w+).*\{$/.exec(line)?.[1] ?? (line === "}" ? "" : owner);
-    const [, indent, name] =
-      (owner ? /^( {2})(\w+)\(.*\{$/ : /^()(?:export )?(?:async )?function (\w+)/).exec(line) ?? [];
-    if (name === undefined) continue;
-    let from = i;
-    while (/^\s*(\/\*\*| \*|\/\/ (?!#))/.test(lines[from - 1] ?? "")) from--;
-    const open = lines.findIndex((each, j) => j >= i && each.endsWith("{"));
-    const close = lines.indexOf(`${indent}}`, open);
-    found.set(owner ? `${owner}.${name}` : name, {
-      from: from + 1,
-      to: close + 1,
-      body: { from: open + 2, to: close },
-    });
+const linesOf = ({ loc }: Node | Comment): Lines => ({ from: loc?.start.line ?? 0, to: loc?.end.line ?? 0 });
+
+/** The name of a function, or of the constant or the property that it is. */
+function nameOf(node: Node, parent: Node | undefined): string | undefined {
+  for (const each of [node, parent]) {
+    if (each && "id" in each && isIdentifier(each.id)) return each.id.name;
+    if (each && "key" in each && isIdentifier(each.key)) return each.key.name;
   }
+}
+
+/** The lines of all functions that have a name, comments included, and of their bodies. A method is Class.method. */
+export function functionsOf({ lines }: Pick<Lesson, "lines">): Map<string, Lines & { body: Lines }> {
+  const found = new Map<string, Lines & { body: Lines }>();
+  const file = parse(lines.join("\n"), { sourceType: "module", plugins: ["typescript"], errorRecovery: true });
+  traverse(file, (node, ancestors) => {
+    if (!isFunction(node)) return;
+    const above = ancestors.map((ancestor) => ancestor.node).reverse();
+    const name = nameOf(node, above[0]);
+    const owner = above.find((each) => isClassDeclaration(each))?.id?.name;
+    const fullName = owner ? `${owner}.${name}` : name;
+    if (!name || !fullName || found.has(fullName)) return;
+    const { from, to } = linesOf(node);
+    const heads = [node, ...above].filter((each) => linesOf(each).from === from); // its export, its const
+    const comments = heads.flatMap(({ leadingComments }) => leadingComments ?? []);
+    const starts = comments.map((comment) => linesOf(comment).from);
+    const own = starts.filter((line) => /^\s*\/[/*](?! #)/.test(lines[line - 1] ?? "")); // not behind code, no region
+    const braces = linesOf(node.body);
+    found.set(fullName, { from: Math.min(from, ...own), to, body: { from: braces.from + 1, to: braces.to - 1 } });
+  });
   return found;
+}
+
+/** The innermost function that has this line. */
+export function functionAt(parts: Map<string, Lines>, line: number): string | undefined {
+  const around = [...parts].filter(([, { from, to }]) => from <= line && line <= to);
+  return around.sort(([, a], [, b]) => b.from - a.from)[0]?.[0];
 }
 
 /** What each region is, compared with the lesson before; in the first lesson all are new. */

@@ -1,4 +1,5 @@
 /** npm run practice -- s03 [--once | --hint | --solution | --reset] */
+import { once } from "node:events";
 import { constants, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { createInterface } from "node:readline/promises";
@@ -19,13 +20,17 @@ const unknown = Object.keys(flags).find((flag) => !(flag in options));
 const lessons = readLessons(root);
 const lesson = lessons.get(name);
 const fileOf = ({ file }: Lesson) => join(folder, basename(file));
-if (unknown) fail(`There is no option ${unknown}.`);
-else if (lesson) await practise(lesson, fileOf(lesson));
-else if (name) fail(`There is no lesson ${name}, only ${[...lessons.keys()].join(", ")}.`);
+const usage = "Usage: npm run practice -- s03 [--once | --hint | --solution | --reset]";
+const left = new AbortController(); // Ctrl-C, or a terminal that is closed
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(signal, () => left.abort());
+if (unknown) fail(`There is no option ${unknown}. ${usage}`);
+else if (lesson) await practise(lesson, fileOf(lesson)).catch((error) => fail(error.message));
+else if (name) fail(`There is no lesson ${name}, only ${[...lessons.keys()].join(", ")}. ${usage}`);
 else list();
+if (left.signal.aborted) process.exit(130);
 
 function fail(problem: string): void {
-  console.error(`${problem} Usage: npm run practice -- s03 [--once | --hint | --solution | --reset]`);
+  console.error(problem);
   process.exitCode = 1;
 }
 
@@ -41,17 +46,17 @@ function list(): void {
 async function practise(lesson: Lesson, file: string): Promise<void> {
   mkdirSync(folder, { recursive: true });
   make(join(folder, "tsconfig.json"), readFileSync(new URL("tsconfig.practice.json", import.meta.url), "utf8"));
-  if (make(file, skeletonOf(lesson)))
-    console.log(`Made practice/${basename(file)}: open it. When you save it, its tests run again.\n`);
+  const isNew = make(file, skeletonOf(lesson));
+  if (isNew) console.log(`Made practice/${basename(file)}: open it. When you save it, its tests run again.\n`);
   if (flags.reset) return await reset(lesson, file);
-  const isOnce = !process.stdout.isTTY || flags.once || flags.hint || flags.solution;
-  let seen = "";
-  do {
-    const source = existsSync(file) ? readFileSync(file, "utf8") : seen; // an editor may be replacing it
-    if (seen && source !== seen) console.clear();
-    if (source !== seen) await show(lesson, file);
-    seen = source;
-  } while (!isOnce && (await sleep(200, true)));
+  if (flags.once || flags.hint || flags.solution || !process.stdout.isTTY) return await show(lesson, file, left.signal);
+  while (!left.signal.aborted) {
+    const saved = new AbortController();
+    const change = changeOf(file).then(() => saved.abort());
+    console.log("running…");
+    await Promise.all([change, show(lesson, file, saved.signal)]);
+    console.clear();
+  }
 }
 
 /** Makes a file, unless there is one. @returns whether it did */
@@ -65,21 +70,34 @@ function make(file: string, text: string): boolean {
   return true;
 }
 
-async function show(lesson: Lesson, file: string): Promise<void> {
-  const progress = await check(root, lesson, file);
-  if (flags.solution) return console.log(solution(readFileSync(file, "utf8"), lesson, progress.current));
-  if (flags.hint) return console.log(progress.current?.hint ?? "All is green.");
+/** Waits until a file is saved with another text, or the user leaves. */
+async function changeOf(file: string): Promise<void> {
+  const read = () => (existsSync(file) ? readFileSync(file, "utf8") : undefined); // an editor may be replacing it
+  const before = read();
+  while (!left.signal.aborted && [undefined, before].includes(read())) await sleep(100);
+}
+
+/** Runs the tests, and shows what the reader wants to see, unless the run is stopped. */
+async function show(lesson: Lesson, file: string, signal: AbortSignal): Promise<void> {
+  const progress = await check(root, lesson, file, { signal });
+  const { steps, done, current, failed } = progress;
+  if (signal.aborted) return;
+  if (flags.solution) return console.log(solution(lesson, current ? [current] : steps));
+  if (flags.hint) return console.log(current?.hint ?? "All steps are green.");
   const names = [...lessons.keys()];
+  if (process.stdout.isTTY) console.clear();
   console.log(draw(root, file, lesson, progress, names[names.indexOf(lesson.name) + 1]));
-  writeFileSync(`${file}.progress`, `${progress.green} of ${progress.total}`);
-  process.exitCode = progress.current ? 1 : 0;
+  writeFileSync(`${file}.progress`, `${done} of ${steps.length} steps`);
+  process.exitCode = current || failed ? 1 : 0;
 }
 
 async function reset(lesson: Lesson, file: string): Promise<void> {
   const rl = createInterface({ input: process.stdin, output: process.stdout });
-  const answer = await rl.question(`Begin practice/${basename(file)} again? Yours is kept beside it. [y/N] `);
+  const ended = once(rl, "close").then(() => "");
+  const question = `Begin practice/${basename(file)} again? Yours is kept beside it. [y/N] `;
+  const answer = await Promise.race([rl.question(question), ended]);
   rl.close();
-  if (answer !== "y") return console.log("Nothing was changed.");
+  if (answer !== "y") return console.log("Nothing was changed; only y begins again.");
   const old = `${file}.${Date.now()}.old`;
   copyFileSync(file, old, constants.COPYFILE_EXCL);
   writeFileSync(file, skeletonOf(lesson));

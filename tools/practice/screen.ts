@@ -1,85 +1,93 @@
 /** What the reader sees after a run. */
 import { readFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, join, relative } from "node:path";
 import { styleText } from "node:util";
-import { diffLines, structuredPatch } from "diff";
-import { functionsOf, type Lesson, type Lines, lineAt } from "../docs/lessons.ts";
-import type { Result } from "./reporter.ts";
-import { isOpen, type Step, skeletonOf } from "./skeleton.ts";
-import type { Progress } from "./suite.ts";
+import { structuredPatch } from "diff";
+import { codeOf, functionAt, functionsOf, type Lesson } from "../docs/lessons.ts";
+import { isOpen, type Step } from "./skeleton.ts";
+import type { Finding, Progress } from "./suite.ts";
 
 const dim = (text: string) => styleText("dim", text);
 
 export function draw(root: string, file: string, lesson: Lesson, progress: Progress, next?: string): string {
-  const { steps, current, failed, green, total, run } = progress;
+  const { done, current, failed, run } = progress;
   const source = readFileSync(file, "utf8");
-  const bar = "█".repeat(Math.floor((30 * green) / total)).padEnd(30, "░");
-  const title = `${lesson.header[0]}   ${bar} ${green} of ${total}   ${(run.ms / 1_000).toFixed(1)} s\n`;
-  if (!current || !failed) {
-    const parts = diffLines(skeletonOf(lesson), source);
-    const sum = parts.reduce((sum, { added, count }) => (added ? sum + count : sum), 0);
-    const done = `All green. You wrote ${sum} lines; --solution compares them with the lesson's.`;
-    return `${title}\n${done}\n${next ? `Next: npm run practice -- ${next}` : "That was the last lesson."}\n`;
+  const all = progress.steps.length;
+  const bar = "█".repeat(done * 4).padEnd(all * 4, "░");
+  const green = `${run.findings.filter(({ ok }) => ok).length} of ${run.findings.length} tests are green`;
+  const counts = `${done} of ${all} steps   ${run.state}: ${green}   ${(run.ms / 1_000).toFixed(1)} s`;
+  const title = `${lesson.header[0]}   ${bar} ${counts}\n`;
+  if (!current && !failed) {
+    const end = "All green. --solution shows how the lesson does it.";
+    return `${title}\n${end}\n${next ? `Next: npm run practice -- ${next}` : "That was the last lesson."}\n`;
   }
-  const open = current.functions.filter((name) => isOpen(lesson, source, name));
-  const names = open.length > 0 ? open : current.functions;
-  const places = names.map((name) => `${name} (line ${lineOf(source, name)})`).join(" and ");
-  const verb = open.length === 0 ? "look first at" : source.includes(`write me: ${open[0]}`) ? "write" : "change";
-  const { length: count } = steps.filter(({ tests }) => tests.length > 0); // not every lesson has late tests
-  const test = /^s\d\d: (.*)/.exec(failed.name)?.[1] ?? `${failed.parent} ${failed.name}`.trim();
-  const problem = explain(root, file, failed).map((line) => `  ${line}\n`);
+  const problem = failed ? [`✗ ${`${failed.parent} ${failed.name}`.trim()}\n`, ...explain(root, file, failed)] : [];
+  const page = current?.page ? `; the page: ${lesson.page}, "${current.page.replaceAll("`", "")}"` : "";
   return `${title}
-✗ ${test}
+${problem.join("\n  ")}
 
-${problem.join("")}
-→ step ${steps.indexOf(current) + 1} of ${count}: ${places ? `${verb} ${places}` : current.hint}
-  practice/${basename(file)}; the page: ${lesson.page}${sectionOf(root, lesson, current)}
+→ ${current ? `step ${done + 1} of ${all}: ` : ""}${adviceFor(file, lesson, source, progress)}
+  ${relative(root, file)}${page}
 ${dim(`  npm run practice -- ${lesson.name} --hint, --solution or --reset`)}
 `;
 }
 
+/** What to write, or to look at: what threw, or else what of the step was not called, and then all of the step. */
+function adviceFor(file: string, lesson: Lesson, source: string, { steps, current, failed, run }: Progress): string {
+  const { functions = [], hint = "" } = current ?? {};
+  const places = failed?.stack.matchAll(new RegExp(`${basename(file)}:(\\d+)`, "g")) ?? [];
+  const lines = [...places].map(([, line]) => Number(line));
+  if (run.state === "did not load") return `look first at line ${lines[0]}`; // and there is nothing to parse
+  const parts = functionsOf({ lines: source.split("\n") });
+  const show = (name: string) => `${name} ${parts.has(name) ? `(line ${parts.get(name)?.from})` : "(not in the file)"}`;
+  const open = functions.filter((name) => isOpen(lesson, source, name));
+  const verb = source.includes(`write me: ${open[0]}`) ? "write" : "change";
+  if (open.length > 0) return `${verb} ${open.map(show).join(" and ")}`;
+  const given = functionsOf(lesson);
+  const toWrite = steps.flatMap((step) => step.functions);
+  const isWritten = (name: string) => toWrite.includes(name) || !given.has(name); // what is given passes errors on
+  const threw = lines.flatMap((line) => functionAt(parts, line) ?? []).find(isWritten);
+  if (threw) return `look first at ${show(threw)}`;
+  const isSilent = (name: string) => failed?.reached?.includes(name.replace(/.*\./, "")) === false;
+  const silent = functions.filter(isSilent).map((name) => `${show(name)}, which was not called,`);
+  const called = functions.filter((name) => !isSilent(name)).map(show);
+  const order = [...silent, called.join(" and ")].filter(Boolean).join(" then at ");
+  return order ? `look first at ${order}` : hint || "look at what you changed last";
+}
+
 /** What is wrong, in a few lines. */
-function explain(root: string, file: string, { message, stack, actual, expected }: Result): string[] {
+function explain(
+  root: string,
+  file: string,
+  { message, ending, stack, operator, actual, expected }: Finding,
+): string[] {
   const suite = `tests/${basename(file).replace(/ts$/, "test.ts")}`;
-  const [what = "", ending] = message.split("\n\nthe turn ended with: ");
-  const isOfNode = /^(Expected|The input|The expression|Values)/.test(what);
-  const lines = what.split("\n").filter((line) => line && !isOfNode);
-  if (actual !== undefined && expected !== undefined) lines.push(...compare(expected, actual));
+  const lines = message.split("\n").filter(Boolean);
+  if (operator) lines.push(...compare(operator, expected ?? "", actual ?? ""));
   const [, at] = new RegExp(`.*${suite}:(\\d+)`, "s").exec(stack) ?? []; // the last: not of a helper
   const code = at && readFileSync(join(root, suite), "utf8").split("\n")[Number(at) - 1]?.trim();
   if (code) lines.push(dim(`${suite}:${at}   ${code}`));
-  const [own] = new RegExp(`practice/${basename(file)}:\\d+`).exec(stack) ?? [];
-  if (own) lines.push(dim(`thrown at ${own}`));
+  const [own] = new RegExp(`${relative(root, file)}:\\d+`).exec(stack) ?? [];
+  if (own && !message.includes(own)) lines.push(dim(`thrown at ${own}`));
   const api = /^.*?(\d{3}) \{"type":"error".*?"message":"((?:[^"\\]|\\.)*)".*/s;
   if (ending) lines.push(`the turn ended with: ${ending.replace(api, "the API says $1: $2")}`);
-  return lines.map((line) => (line.length > 300 ? `${line.slice(0, 300)} …` : line)).slice(-14);
+  return lines.map((line) => (line.length > 300 ? `${line.slice(0, 300)} …` : line)).slice(0, 14);
 }
 
-function compare(expected: string, actual: string): string[] {
+/** What a test wanted, and what came. */
+function compare(operator: string, expected: string, actual: string): string[] {
+  if (operator.startsWith("not")) return [`must not be  ${actual}`];
+  if (operator === "doesNotMatch") return [`must not have  ${expected}`, `but has        ${actual}`];
+  if (operator === "throws")
+    return [`wanted  an error like ${expected}`, `came    ${actual === "undefined" ? "none" : actual}`];
   if (!`${expected}${actual}`.includes("\n")) return [`wanted  ${expected}`, `came    ${actual}`];
   const { hunks } = structuredPatch("", "", `${expected}\n`, `${actual}\n`, "", "", { context: 1 });
   return ["wanted: the lines with -; came: those with +", ...hunks.flatMap(({ lines }) => lines).slice(0, 10)];
 }
 
-/** The line of the reader's file at which a function begins. */
-function lineOf(source: string, name: string): number {
-  const head = name.includes(".") ? `^ +${name.split(".")[1]}\\(.*\\{$` : `function ${name}\\b`;
-  return lineAt(source, source.search(new RegExp(head, "m")));
-}
-
-/** The section of the page that the hint of a step begins with: "§4 …". */
-function sectionOf(root: string, { page }: Lesson, { hint }: Step): string {
-  const number = /(?<=^§)\d/.exec(hint);
-  const [heading] = new RegExp(`(?<=^### )${number}\\. .*`, "m").exec(readFileSync(join(root, page), "utf8")) ?? [];
-  return heading ? `, "${heading.replaceAll("`", "")}"` : "";
-}
-
-/** How the lesson differs from the reader's file: in the functions of a step, or if there is none in all. */
-export function solution(source: string, lesson: Lesson, step?: Step): string {
+/** The functions of a step, or if there is none of all, as the lesson has them. */
+export function solution(lesson: Lesson, steps: Step[]): string {
   const parts = functionsOf(lesson);
-  const lines = step?.functions.length ? step.functions.flatMap((name) => parts.get(name) ?? []) : undefined;
-  const { hunks } = structuredPatch("", "", source, `${lesson.lines.join("\n")}\n`, "", "", { context: 0 });
-  const isNear = ({ from, to }: Lines, start: number, count: number) => start <= to && start + count >= from;
-  const near = hunks.filter((hunk) => !lines || lines.some((each) => isNear(each, hunk.newStart, hunk.newLines)));
-  return near.flatMap((hunk) => [`@@ your line ${hunk.oldStart} @@`, ...hunk.lines]).join("\n") || "No difference.";
+  const lines = steps.flatMap(({ functions }) => functions).flatMap((name) => parts.get(name) ?? []);
+  return lines.map((part) => codeOf(lesson, part).join("\n")).join("\n\n");
 }

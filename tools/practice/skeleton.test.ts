@@ -1,16 +1,37 @@
 /** What breaks practice when a lesson changes; the rest, which takes minutes, is in tests/ (npm run test:practice). */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { readLessons } from "../docs/lessons.ts";
 import { skeletonOf, stepsOf } from "./skeleton.ts";
 
-for (const lesson of readLessons(fileURLToPath(new URL("../..", import.meta.url))).values()) {
-  test(`${lesson.name}: each step has functions that the lesson has, and tests; written, they make the lesson`, () => {
-    const steps = stepsOf(lesson).slice(0, -1); // without the late tests
-    for (const { name, tests } of steps) assert.ok(tests.length > 0, name);
+const root = fileURLToPath(new URL("../..", import.meta.url));
+for (const lesson of readLessons(root).values()) {
+  const steps = stepsOf(lesson).slice(0, -1); // without what needs no writing
+
+  test(`${lesson.name}: the steps have functions that the lesson has; written, they make the lesson`, () => {
     assert.match(skeletonOf(lesson), /write me/);
     const all = steps.flatMap(({ functions }) => functions);
     assert.equal(skeletonOf(lesson, all), `${lesson.lines.join("\n")}\n`);
   });
+
+  test(`${lesson.name}: the tests name these steps and no others`, () => {
+    const suite = readFileSync(join(root, lesson.file.replace(/^agents(.*)ts$/, "tests$1test.ts")), "utf8");
+    const named = new Set([...suite.matchAll(/^ *step\("(.*?)"\);$/gm)].map(([, name]) => name));
+    assert.deepEqual([...named].filter((name) => name !== "program").sort(), steps.map(({ name }) => name).sort());
+  });
+
+  for (const { name, functions, page } of steps) {
+    test(`${lesson.name}: the section of the page to which the step ${name} points is about it`, () => {
+      const sections = readFileSync(join(root, lesson.page), "utf8").split(/^###? /m);
+      const section = sections.find((text) => text.startsWith(`${page}\n`)) ?? "";
+      const names = functions.map((each) => each.replace(/.*\./, ""));
+      assert.ok(
+        names.some((each) => new RegExp(`\\b${each}\\b`).test(section)),
+        `"${page}" says nothing of ${names}`,
+      );
+    });
+  }
 }

@@ -3,21 +3,17 @@ import { readFileSync } from "node:fs";
 import { parse } from "yaml";
 import { codeOf, functionsOf, type Lesson } from "../docs/lessons.ts";
 
-export type Step = { name: string; functions: string[]; hint: string; tests: string[] };
-const read = (name: string) => parse(readFileSync(new URL(name, import.meta.url), "utf8"));
-const { bodies, ...hints }: Record<string, Record<string, string>> = read("steps.yaml");
+export type Step = { name: string; functions: string[]; page: string; hint: string };
+type Entry = { with?: string; page: string; hint: string };
+const { bodies, ...entries } = parse(readFileSync(new URL("steps.yaml", import.meta.url), "utf8"));
 
-/** Tests of programs, terminals, time and kills, with the name of their group. They run when the rest is green. */
-export const IS_LATE =
-  /program|terminal|Ctrl-|typed|^in a pause|disk has no room|user sees|the question shows|takes too long|through tee|process group|SIGTERM|interrupt| alive|slow reader|reads what it prints/;
-
-/** The steps of a lesson. The last has nothing to write: it is the stage of the late tests. */
+/** The steps of a lesson. The last has nothing to write: its tests are those of what is given, and of the program. */
 export function stepsOf({ name: lesson }: Lesson): Step[] {
-  const tests: Record<string, string[]> = read("tests.json")[lesson] ?? {};
-  const all = { ...hints[lesson], late: "These are about Ctrl-C, time, terminals and the program as a whole." };
-  return Object.entries(all).map(([name, hint]) => {
-    return { name, functions: name === "late" ? [] : name.split(" "), hint, tests: tests[name] ?? [] };
+  const steps = Object.entries<Entry>(entries[lesson]).map(([name, { with: others, page, hint }]) => {
+    return { name, functions: [name, ...(others?.split(" ") ?? [])], page, hint };
   });
+  const hint = "All steps are written. These tests are about what was given, and the program as a whole.";
+  return [...steps, { name: "program", functions: [], page: "", hint }];
 }
 
 /** A function as it was in the lesson before, if it was there. */
@@ -28,7 +24,7 @@ function oldCode({ before }: Lesson, name: string): string | undefined {
 
 /** The body of a function that is to be written. */
 function stubOf(name: string): string {
-  const body = bodies?.[name];
+  const body = bodies[name];
   const stub = body === undefined ? `throw new Error("write me: ${name}");` : `${body} // write me: ${name}`.trim();
   return name.includes(".") ? `    ${stub}` : `  ${stub}`;
 }

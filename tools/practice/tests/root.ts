@@ -1,5 +1,5 @@
-/** This repository for a test to practise in: all is linked, and practice/ is its own. */
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+/** This repository for a test to practise in: all is linked but for what it writes. */
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after } from "node:test";
@@ -10,5 +10,12 @@ export const root = mkdtempSync(join(tmpdir(), "practice-root-"));
 after(() => rmSync(root, { recursive: true }));
 for (const name of ["agents", "docs", "node_modules", "package.json", "tests", "tools", "tsconfig.json"])
   symlinkSync(join(repository, name), join(root, name));
-export const folder = join(root, "practice");
-mkdirSync(folder);
+
+/** An empty folder like practice/, where the compiler finds its settings. */
+export function folderOf(name: string): string {
+  const folder = join(root, name);
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder);
+  copyFileSync(new URL("../tsconfig.practice.json", import.meta.url), join(folder, "tsconfig.json"));
+  return folder;
+}

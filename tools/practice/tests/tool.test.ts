@@ -1,23 +1,21 @@
 // The tool as its reader meets it: screens, wrong solutions, and that nothing of the reader's is lost.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { beforeEach, test } from "node:test";
 import { stripVTControlCharacters } from "node:util";
-import { readLessons } from "../../docs/lessons.ts";
+import { functionsOf, readLessons } from "../../docs/lessons.ts";
 import { draw, solution } from "../screen.ts";
 import { isOpen, skeletonOf, stepsOf } from "../skeleton.ts";
 import { check } from "../suite.ts";
-import { folder, root } from "./root.ts";
+import { folderOf, root } from "./root.ts";
 
 const lessons = readLessons(root);
-beforeEach(() => {
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder);
-});
+const folder = join(root, "practice");
+beforeEach(() => void folderOf("practice"));
 
 function lessonOf(name: string) {
   const lesson = lessons.get(name);
@@ -28,7 +26,7 @@ function lessonOf(name: string) {
 async function screenOf(name: string, text: string, limit = 60_000): Promise<string> {
   const { lesson, file } = lessonOf(name);
   writeFileSync(file, text);
-  const progress = await check(root, lesson, file, limit);
+  const progress = await check(root, lesson, file, { limit });
   return stripVTControlCharacters(draw(root, file, lesson, progress, "s04"));
 }
 /** A lesson with a part replaced, which has to be there. */
@@ -38,96 +36,118 @@ function changed(name: string, from: string, to: string): string {
   return text.replace(from, () => to);
 }
 
-for (const lesson of lessons.values()) {
-  test(`${lesson.name}: the first screen names the first step and where it is`, async () => {
-    const [step] = stepsOf(lesson);
-    const screen = await screenOf(lesson.name, skeletonOf(lesson));
-    assert.match(screen, /░ 0 of \d+ {3}/);
-    for (const name of step?.functions ?? []) assert.match(screen, new RegExp(`→ step 1 of .*${name} \\(line \\d+\\)`));
-    assert.match(screen, new RegExp(`${basename(lesson.file)}; the page: ${lesson.page}, "`));
-  });
+test("functions are found however they are written, with the comment above", () => {
+  const source = `// #region a
+/** One. */
+export const one = async () => {
+  const inner = function () {};
+}; // behind one
+function next() {}
+class Two {
+  // about three
+  three(): void {}
+  static four = (): number => 4;
 }
+// #endregion`;
+  const lines = [...functionsOf({ lines: source.split("\n") })].map(([name, { from, to }]) => [name, from, to]);
+  assert.deepEqual(lines, [
+    ["one", 2, 5],
+    ["inner", 4, 4],
+    ["next", 6, 6],
+    ["Two.three", 8, 9],
+    ["Two.four", 10, 10],
+  ]);
+});
 
-const CALLS_CHECK = "if (calls.length === 0) return reply;";
-const PUSH_REPLY = '    messages.push({ role: "assistant", content: reply.content });\n';
-const PUSH_RESULTS = 'messages.push({ role: "user", content: results });';
-for (const [name, what, text, title, words] of [
+test("the first screen names the first step, where it is, and the section of the page", async () => {
+  const screen = await screenOf("s01", skeletonOf(lessonOf("s01").lesson));
+  assert.match(screen, /░ 0 of 6 steps {3}/);
+  assert.match(
+    screen,
+    /→ step 1 of 6: write agentLoop \(line \d+\)\n {2}practice\/s01_agent_loop.ts; .*"1\. The loop"\n/,
+  );
+});
+
+for (const [what, name, text, words] of [
   [
-    "s01",
-    "stops on stop_reason",
-    changed("s01", CALLS_CHECK, 'if (reply.stop_reason !== "tool_use") return reply;'),
-    "looks for calls in the blocks, whatever the stop reason is",
-    /wanted/,
+    "an assertion that must not hold says so, and what there was",
+    "s03",
+    changed("s03", '(call) => call.name === "todo") ? 0', "(call) => call.name === undefined) ? 0"),
+    /must not|wanted/,
   ],
   [
-    "s01",
-    "sends one message for each result",
-    changed("s01", PUSH_RESULTS, 'for (const result of results) messages.push({ role: "user", content: [result] });'),
-    "runs the calls of one reply in their order; the results come in that order in one message",
-    /user/,
+    "what was thrown is shown when it is not what was wanted",
+    "s02",
+    changed("s02", "if (isOutside) throw", 'if (isOutside) throw new Error("no");\n  if (isOutside) throw'),
+    /wanted {2}an error like .*\n {2}came {4}Error: no\n/,
   ],
   [
+    "an error of the API is one line",
     "s01",
-    "never returns",
-    changed("s01", CALLS_CHECK, ""),
-    "goes on until the model calls no more tools, and the messages grow in place",
-    /the turn ended with: /,
-  ],
-  [
-    "s01",
-    "forgets the reply",
-    changed("s01", PUSH_REPLY, ""),
-    "goes on until the model calls no more tools, and the messages grow in place",
+    changed("s01", '    messages.push({ role: "assistant", content: reply.content });\n', ""),
     /the turn ended with: .*the API says 400: .*tool_use_id/,
   ],
   [
+    "the function that threw is named, though another step's test failed",
     "s03",
-    "puts the reminder before the results",
-    changed("s03", "results.push(REMINDER)", "results.unshift(REMINDER)"),
-    "the reminder comes after the results of the third round without todo, and again three rounds later",
-    /the turn ended with: .*the API says 400: /,
+    changed("s03", 'marks = { pending: "[ ]",', 'marks = { pending: JSON.parse("["),'),
+    /→ step 1 of 3: look first at TodoManager\.render \(line \d+\)\n/,
   ],
   [
-    "s03",
-    "does not start the count again",
-    changed("s03", '(call) => call.name === "todo") ? 0', "(call) => call.name === undefined) ? 0"),
-    "a call of todo starts the count again, even among other calls",
-    /reminder/,
+    "a function that the test never reached is named",
+    "s04",
+    changed("s04", "runTurn(messages, prompt, {", "Promise.resolve({"),
+    /→ step 2 of 3: look first at textOf \(line \d+\), which was not called, then at runSubagent/,
   ],
   [
-    "s03",
-    "counts on from one request to the next",
-    `${changed("s03", "  let roundsWithoutTodo = 0;\n", "")}let roundsWithoutTodo = 0;\n`,
-    "a request starts the count again",
-    /reminder/,
+    "a limit that is not passed on is the fault of who does not pass it on",
+    "s04",
+    changed("s04", ", maxRounds: 30 }", " }"),
+    /→ step 2 of 3: look first at runSubagent .*"2\. Run the child"/s,
   ],
-] satisfies [string, string, string, string, RegExp][]) {
-  test(`${name}: a solution that ${what} ends on the test that says so`, async () => {
+  [
+    "an error of the compiler is a failure",
+    "s03",
+    changed("s03", "let roundsWithoutTodo = 0;", 'let roundsWithoutTodo = 0 as number | "";'),
+    /✗ its types are right\n\n {2}practice\/s03_todo_write\.ts:\d+:\d+: .*\n(.|\n)*→ look first at agentLoop \(line \d+\)/,
+  ],
+  [
+    "a syntax error is one line with its place, and no advice",
+    "s03",
+    changed("s03", "while (true) {", "while (true {"),
+    /did not load(.|\n)*✗ the file loads\n\n {2}Expected "\)".*\n {2}thrown at practice\/s03_todo_write.ts:(\d+)\n\n→ look first at line \2\n {2}practice\/s03_todo_write.ts\n/,
+  ],
+  [
+    "an error while the file loads is named with its line",
+    "s03",
+    changed("s03", "export const TODO =", "nothing.at.all();\nexport const TODO ="),
+    /did not load(.|\n)*✗ the file loads\n\n {2}ReferenceError: nothing is not/,
+  ],
+  ["an empty file is not green", "s03", "", /red: 0 of|did not load/],
+  [
+    "a process that ends in the middle of the tests is not green, and the line is named",
+    "s03",
+    changed("s03", "results.push(REMINDER)", "process.exit(0)"),
+    /crashed(.|\n)*✗ the reminder comes after the results.*\n\n {2}Something called process.exit\.(.|\n)*agentLoop \(line/,
+  ],
+  [
+    "a process that ends while the file loads is not green",
+    "s03",
+    changed("s03", "export const TODO =", "process.exit(0);\nexport const TODO ="),
+    /did not load/,
+  ],
+] satisfies [string, string, string, RegExp][]) {
+  test(what, async () => {
     const screen = await screenOf(name, text);
-    assert.match(screen, new RegExp(`^✗ ${title.replace(/[.*+?()]/g, "\\$&")}$`, "m"));
     assert.match(screen, words);
+    assert.doesNotMatch(screen, /All green/);
   });
 }
-
-test("a syntax error is one line with its place", async () => {
-  const screen = await screenOf("s03", changed("s03", "while (true) {", "while (true {"));
-  assert.match(screen, /✗ the file loads\n\n {2}practice\/s03_todo_write\.ts:\d+:\d+: .*\n\n→/);
-});
-
-test("an error while the file loads is named with its line", async () => {
-  const screen = await screenOf("s03", changed("s03", "export const TODO =", "nothing.at.all();\nexport const TODO ="));
-  assert.match(screen, /✗ the file loads\n\n {2}practice\/s03_todo_write\.ts[:\d]+: ReferenceError: nothing is not/);
-});
 
 test("a loop that blocks the process is stopped, and the test is named", async () => {
   const endless = changed("s03", "this.items = check(", "while (Date.now() > 0);\n    this.items = check(");
   const screen = await screenOf("s03", endless, 10_000);
-  assert.match(screen, /✗ the list shows a mark and a number.*\n\n {2}Stopped: .*loop that never ends/);
-});
-
-test("a process that ends in the middle of the tests is not green, and the test is named", async () => {
-  const screen = await screenOf("s03", changed("s03", "results.push(REMINDER)", "process.exit(0)"));
-  assert.match(screen, /✗ the reminder comes after the results.*\n\n {2}The process ended here/);
+  assert.match(screen, /timed out(.|\n)*✗ the list shows a mark and a number.*\n\n {2}Stopped: .*loop that never ends/);
 });
 
 test("a step is written as soon as its body is another, though the mark of what was to be written is still there", () => {
@@ -138,33 +158,78 @@ test("a step is written as soon as its body is another, though the mark of what 
   assert.equal(isOpen(lesson, marked, "runTurn"), false);
 });
 
-test("when all is green, the screen says how much was written, and what is next", async () => {
+test("when all is green, the screen says what is next", async () => {
   const { text } = lessonOf("s03");
   const screen = await screenOf("s03", text);
-  assert.match(screen, /█ (\d+) of \1 .*\n\nAll green\. You wrote \d+ lines; .*\nNext: npm run practice -- s04\n$/);
+  assert.match(screen, /█ 3 of 3 steps .*\n\nAll green\. .*\nNext: npm run practice -- s04\n$/);
 });
 
-test("the solution is the difference of a step, and of no other", () => {
+test("the solution is that of a step, and of no other", () => {
   const { lesson } = lessonOf("s03");
-  const shown = solution(skeletonOf(lesson), lesson, stepsOf(lesson)[1]);
-  assert.match(shown, /^\+ {4}roundsWithoutTodo = /m);
+  const shown = solution(lesson, stepsOf(lesson).slice(1, 2));
+  assert.match(shown, /^ {4}roundsWithoutTodo = /m);
   assert.doesNotMatch(shown, /write me|completed/);
 });
 
-/** Runs the program. @returns its exit code and what it printed */
-async function practice(args: string[], input = ""): Promise<[number | null, string]> {
-  const program = join(root, "tools/practice/main.ts");
-  const child = spawn(process.execPath, ["--import", "tsx", program, ...args], { cwd: root });
+const PROGRAM = ["--import", "tsx", join(root, "tools/practice/main.ts")];
+/** What a process prints, as it comes. */
+function printedBy(child: ChildProcess): () => string {
   let printed = "";
   for (const stream of [child.stdout, child.stderr]) {
-    stream.on("data", (data) => {
+    stream?.on("data", (data) => {
       printed += data;
     });
   }
+  return () => stripVTControlCharacters(printed);
+}
+
+/** Runs the program. @returns its exit code and what it printed */
+async function practice(args: string[], input = ""): Promise<[number | null, string]> {
+  const child = spawn(process.execPath, [...PROGRAM, ...args], { cwd: root });
+  const printed = printedBy(child);
   child.stdin.end(input);
   const [code] = await once(child, "close");
-  return [code, printed];
+  return [code, printed()];
 }
+
+const waitFor = async (isSo: () => boolean) => {
+  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 20)); // the runner has a limit for each test
+};
+
+/** The program at a terminal, with a temporary folder of its own. */
+function atTerminal(lesson: string) {
+  const temporary = mkdtempSync(join(root, "temporary-"));
+  const env = { ...process.env, TMPDIR: temporary, NO_COLOR: "1" };
+  const command = [process.execPath, ...PROGRAM, lesson].join(" ");
+  const child = spawn("/usr/bin/script", ["-qec", command, "/dev/null"], { cwd: root, env });
+  const leftovers = () => readdirSync(temporary).filter((name) => !name.startsWith("tsx-"));
+  return { child, printed: printedBy(child), leftovers };
+}
+const skip = !existsSync("/usr/bin/script") && "needs script of util-linux";
+
+test("saving stops the run that is going on and starts the next, which says at once that it runs", {
+  skip,
+}, async () => {
+  const { file, text } = lessonOf("s03");
+  writeFileSync(file, `while (Date.now() > 0);\n${text}`);
+  const { child, printed, leftovers } = atTerminal("s03");
+  await waitFor(() => leftovers().length > 0); // the first run has begun, and never ends
+  writeFileSync(file, text);
+  await waitFor(() => printed().includes("All green."));
+  assert.equal(printed().match(/running…/g)?.length, 2);
+  assert.doesNotMatch(printed(), /timed out/);
+  child.stdin.write("\x03");
+  await once(child, "close");
+});
+
+test("Ctrl-C ends the run and leaves nothing in the temporary folder", { skip }, async () => {
+  writeFileSync(lessonOf("s03").file, "while (Date.now() > 0);\n");
+  const { child, leftovers } = atTerminal("s03");
+  await waitFor(() => leftovers().length > 0);
+  child.stdin.write("\x03");
+  const [code] = await once(child, "close");
+  assert.deepEqual([code, leftovers()], [130, []]);
+});
 
 const USAGE = " Usage: npm run practice -- s03 [--once | --hint | --solution | --reset]\n";
 test("two terminals make the file once, and run it; a file that is there stays as it is", async () => {
@@ -183,7 +248,7 @@ test("two terminals make the file once, and run it; a file that is there stays a
     [0, 0],
   );
   assert.equal(readFileSync(file, "utf8"), `${text}// mine\n`);
-  assert.match((await practice([]))[1], /^s03: todo write +(\d+) of \1$/m);
+  assert.match((await practice([]))[1], /^s03: todo write +(\d+) of \1 steps$/m);
 });
 
 test("a lesson or an option that does not exist is an error that names it", async () => {
@@ -194,10 +259,19 @@ test("a lesson or an option that does not exist is an error that names it", asyn
   assert.deepEqual(await practice(["s03", "--slow"]), [1, `There is no option slow.${USAGE}`]);
 });
 
-test("--reset asks, and keeps the old file, each time another", async () => {
+test("a folder that cannot be written is one line", async () => {
+  rmSync(folder, { recursive: true });
+  writeFileSync(folder, "a file");
+  const [code, printed] = await practice(["s03", "--once"]);
+  assert.equal(code, 1);
+  assert.match(printed, /^[^\n]*practice[^\n]*\n$/);
+});
+
+test("--reset asks, and keeps the old file, each time another; without an answer nothing changes", async () => {
   const { lesson, file } = lessonOf("s03");
   writeFileSync(file, "first");
-  assert.match((await practice(["s03", "--reset"], "n\n"))[1], /Nothing was changed/);
+  for (const answer of ["n\n", ""])
+    assert.match((await practice(["s03", "--reset"], answer))[1], /Nothing was changed/);
   assert.equal(readFileSync(file, "utf8"), "first");
   await practice(["s03", "--reset"], "y\n");
   assert.equal(readFileSync(file, "utf8"), skeletonOf(lesson));
@@ -205,5 +279,4 @@ test("--reset asks, and keeps the old file, each time another", async () => {
   await practice(["s03", "--reset"], "y\n");
   const old = readdirSync(folder).filter((name) => name.endsWith(".old"));
   assert.deepEqual(old.map((name) => readFileSync(join(folder, name), "utf8")).sort(), ["first", "second"]);
-  assert.ok(existsSync(file));
 });
