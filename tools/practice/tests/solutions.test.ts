@@ -39,7 +39,7 @@ describe("solutions", { concurrency: 2 }, () => {
           const found = `${run.state}: ${failed?.step} | ${failed?.name}: ${failed?.message}`;
           if (process.env.VERBOSE) console.log(`# ${lesson.name} ${kind} ${what} → ${found.slice(0, 150)}`);
           if (kind === "right") assert.deepEqual([run.state, failed, current], ["green", undefined, undefined], found);
-          else assert.match(run.state, /red|crashed|timed out/);
+          else assert.notEqual(run.state, "green");
         });
       }
     }
