@@ -209,7 +209,7 @@ test("the question about a command of a child counts its margin, too", { skip: n
   await run.waitFor("s04 >> ");
   run.type("go\r");
   await run.waitFor("anything else: no] ");
-  assert.match(run.screen(), /rm -rf here(.|\s)*19 lines in all/);
+  assert.match(run.screen(), /rm -rf here[\s\S]*19 lines in all/);
   run.type("\r");
   await run.waitFor("Done.");
 });

@@ -39,7 +39,12 @@ function adviceFor(file: string, lesson: Lesson, source: string, { steps, curren
   const lines = [...places].map(([, line]) => Number(line));
   if (run.state === "did not load") return `look first at line ${lines[0]}`; // and there is nothing to parse
   const parts = functionsOf({ lines: source.split("\n") });
-  const show = (name: string) => `${name} ${parts.has(name) ? `(line ${parts.get(name)?.from})` : "(not in the file)"}`;
+  const show = (name: string) => {
+    const part = parts.get(name);
+    return `${name} ${part ? `(line ${part.body.from - 1})` : "(not in the file; is its name right?)"}`;
+  };
+  const mistyped = functionAt(parts, lines[0] ?? 0);
+  if (failed?.step === "types" && mistyped) return `look first at ${show(mistyped)}`;
   const open = functions.filter((name) => isOpen(lesson, source, name));
   const verb = source.includes(`write me: ${open[0]}`) ? "write" : "change";
   if (open.length > 0) return `${verb} ${open.map(show).join(" and ")}`;
@@ -49,9 +54,9 @@ function adviceFor(file: string, lesson: Lesson, source: string, { steps, curren
   const threw = lines.flatMap((line) => functionAt(parts, line) ?? []).find(isWritten);
   if (threw) return `look first at ${show(threw)}`;
   const isSilent = (name: string) => failed?.reached?.includes(name.replace(/.*\./, "")) === false;
-  const silent = functions.filter(isSilent).map((name) => `${show(name)}, which was not called,`);
+  const silent = functions.filter(isSilent).map((name) => `${show(name)}, which was not called`);
   const called = functions.filter((name) => !isSilent(name)).map(show);
-  const order = [...silent, called.join(" and ")].filter(Boolean).join(" then at ");
+  const order = [...silent, called.join(" and ")].filter(Boolean).join(", then at ");
   return order ? `look first at ${order}` : hint || "look at what you changed last";
 }
 

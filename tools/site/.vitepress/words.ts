@@ -38,7 +38,7 @@ const EN = {
     step: "Step",
     speed: "Speed",
     follows: "follows the text",
-    more: (lines: number) => `… ${number(lines)} more lines`,
+    more: (lines: number) => `… ${number(lines)} more ${lines === 1 ? "line" : "lines"}`,
     kinds: {
       request: "request",
       thinking: "thinking",
@@ -72,11 +72,11 @@ const EN = {
     remind: "Three rounds without todo: a reminder goes out with the results.",
     results: "The results become a message. Back to the model.",
     before: (isAsked: boolean, messages: number, limit: number) =>
-      `Before the compaction: ${messages} messages. ${isAsked ? "The model asked for it." : `With the last result, the prompt is past the limit of ${number(limit)} tokens.`}`,
+      `Before the compaction: ${messages} messages. ${isAsked ? "The model asked for it." : `With the last result, the prompt would be past the limit of ${number(limit)} tokens, so a summary of what came before is asked for first.`}`,
     summary: (tokens: number, output: number) =>
       `The summary call: ${number(tokens)} tokens in, a summary of ${number(output)} out. It replaces what is struck out.`,
     after: (before: number, after: number) =>
-      `After the compaction: ${before} messages have become ${after}. The request and the unanswered round stay.`,
+      `After the compaction: ${before} messages have become ${after}. The request stays, and the round that the model hasn't answered yet.`,
     child: "task calls agentLoop again, for a subagent with messages of its own.",
     prompt: "The prompt is all the subagent knows.",
     childEnd: "No tool call: the subagent is done.",
@@ -152,7 +152,7 @@ const ZH: typeof EN = {
     remind: "连续三轮没有用 todo：提醒随结果一起发出。",
     results: "结果成为一条消息，再交给模型。",
     before: (isAsked, messages, limit) =>
-      `压缩前：${messages} 条消息。${isAsked ? "模型要求压缩。" : `加上最后一个结果，提示词超过了上限 ${number(limit)} token。`}`,
+      `压缩前：${messages} 条消息。${isAsked ? "模型要求压缩。" : `加上最后一个结果，提示词就会超过上限 ${number(limit)} token，所以先为之前的内容要一份摘要。`}`,
     summary: (tokens, output) =>
       `摘要调用：发出 ${number(tokens)} token，写回 ${number(output)} token 的摘要，取代划掉的消息。`,
     after: (before, after) => `压缩后：${before} 条消息变成 ${after} 条。用户请求和模型还没有回应的那一轮保留下来。`,
