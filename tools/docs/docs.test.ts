@@ -175,7 +175,9 @@ test("figures are drawn again, and named when they are stale", async () => {
   for (const folder of ["tools/viewer", "docs/figures"]) mkdirSync(join(root, folder));
   for (const file of ["tools/viewer/demo.jsonl", "tools/bench/public.json"])
     write(file, readFileSync(ours(file), "utf8"));
-  const figures = ["demo.svg", "demo.zh.svg", "strategies.narrow.svg", "strategies.svg"].map((name) => `docs/figures/${name}`);
+  const figures = ["demo.svg", "demo.zh.svg", "strategies.narrow.svg", "strategies.svg"].map(
+    (name) => `docs/figures/${name}`,
+  );
   for (const figure of figures) write(figure, "<svg></svg>");
   assert.deepEqual(
     await docs("check", root),
