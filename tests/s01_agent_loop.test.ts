@@ -268,7 +268,7 @@ onEach({ s01, s02, s03, s04, s06 }, (lesson, test) => {
       assert.equal(sent.length, 1, "calls of the model");
       assert.equal(results[0]?.text, "first");
       assert.match(results[1]?.text ?? "", /^begun\n./);
-      assert.ok(results[2]?.failed);
+      assert.equal(results[2]?.failed, true, "the call after Ctrl-C has an error as its result");
       assert.ok(!isThere("never"));
       await goOn(lesson, messages);
     });
