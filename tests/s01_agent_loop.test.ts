@@ -664,12 +664,12 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
     const prompt = `${lesson.slice(0, 3)} >> `;
 
     test(`${prompt.slice(0, 3)}: asks before each command: y, a for all, anything else is a no; /exit leaves`, async (t) => {
-      const replies = [bash("touch a", "touch b", "touch c", "touch d", "touch e"), say("Finished.")];
+      const replies = [bash(...[..."abcdef"].map((name) => `touch ${name}`)), say("Finished.")];
       const run = await start(t, lesson, [], { replies, terminal: true });
       await run.waitFor(prompt);
       run.type("make files\r");
-      for (const [command, answer] of ["", "yes, but with tee", "y", "a"].entries()) {
-        await run.waitFor(`touch ${"abcd"[command]}\r\n`);
+      for (const [command, answer] of ["", "yes, but with tee", "Y", "y", "a"].entries()) {
+        await run.waitFor(`touch ${"abcde"[command]}\r\n`);
         await run.waitFor("anything else: no] ");
         run.type(`${answer}\r`);
       }
@@ -678,8 +678,8 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
       run.type("/exit\r");
       assert.equal(await run.ended, 0);
       assert.deepEqual(
-        [..."abcde"].map((name) => isThere(name, run.cwd)),
-        [false, false, true, true, true],
+        [..."abcdef"].map((name) => isThere(name, run.cwd)),
+        [false, false, false, true, true, true],
       );
       const [enter, words] = textsOf(resultsIn(run.journal[1]?.request.messages ?? []));
       assert.match(`${enter}; ${words}`, /the user said no: \(nothing\); .*the user said no: yes, but with tee/);
@@ -716,7 +716,7 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
       await run.waitFor("still here");
       await run.waitFor(prompt);
       run.type(CTRL_D);
-      await run.ended;
+      assert.equal(await run.ended, 0);
       const { messages = [] } = run.journal[4]?.request ?? {};
       const requests = messages.filter(({ content }) => typeof content === "string");
       assert.deepEqual(requests, ["first", "second", "third", "fourth", "fifth"].map(user));
@@ -850,7 +850,7 @@ describe("the terminal", { ...sideBySide, skip: harness.noTerminal }, () => {
   });
 
   for (const [what, command, visible] of [
-    ["blanks in a command", `ls${" ".repeat(1_920)}; touch hidden`, /ls \[1920 blanks\] ; touch hidden/],
+    ["blanks in a command", `ls${" ".repeat(40)}; touch hidden`, /ls \[40 blanks\] ; touch hidden/],
     ["what only looks blank", `ls ${"\u200b\u2800\u3164\uffa0 ".repeat(480)}; touch hidden`, /ls.*2401.*touch hidden/],
     ["the middle of a long command", `first ${".".repeat(5_000)} last`, / first(.|\n)*5011 characters(.|\n)* last/],
     ["nothing that fits", "echo one\n  echo two\necho three", / echo one\n {2}echo two\necho three\n/],
