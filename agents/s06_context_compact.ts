@@ -1,17 +1,20 @@
 /**
  * s06: context compact
  *
- * Forgetting on purpose, losing nothing: context is short, the disk is not.
+ * Forgetting on purpose: the context is short, the disk is not.
  *
- *     the history:       request reply results … reply results | reply results   (after |: not answered yet)
- *     1, microCompact:   request reply [Prev.] … reply results | reply results   (3 answered results stay)
- *     2, autoCompact:    [summary, todo list, files]  request  | reply results
+ *     messages:          request reply results … reply results | calls results   (after |: not answered yet)
+ *     1, microCompact:   request reply [Prev.] … reply results | calls results   (the newest 3 results stay)
+ *     2, autoCompact:    request [summary, todo list, files] "Understood." | calls results
+ *        at a request:   [summary, todo list, files] "Understood." | request
  *     3, compact:        the same as 2, when the model or the user asks for it
+ *     cold cache:        layer 1 when a request arrives after a pause: the prompt is paid in full anyway
  *
- * Same as s05: tools, skills, todo, files, writing, bash
- * New in s06: limits, messages, layer1, layer2, layer3, transcript, recovery, outputs, resume, context
- * Changed from s05: setup, loop, subagent, system, turn, reply, terminal, main
- * Run: npx tsx agents/s06_context_compact.ts
+ * Same as s05: tools, files, skills, todo, rejected
+ * New in s06: compact, layer1, layer2, layer3, transcript, recovery, resume
+ * Changed from s05: setup, loop, system, subagent, turn, bash, terminal, main
+ * Run: npx tsx agents/s06_context_compact.ts [--resume [FILE.jsonl]]; then /compact [what to keep above all], /clear
+ * See it: let it read ten files one by one: COMPACT_THRESHOLD=6000 npx tsx agents/s06_context_compact.ts
  */
 
 // #region setup
@@ -27,92 +30,86 @@ import Anthropic from "@anthropic-ai/sdk";
 import { parse as parseYaml } from "yaml";
 import { z } from "zod";
 
-const ENV_FILE = join(import.meta.dirname, "../.env"); // not the one in the workspace, which may be untrusted
+const ENV_FILE = join(import.meta.dirname, "../.env"); // the course's own; one in the workspace may be a stranger's
 if (fs.existsSync(ENV_FILE)) process.loadEnvFile(ENV_FILE);
-const client = new Anthropic({ logLevel: "off" }); // finds the key itself
+const client = new Anthropic({ logLevel: "off" }); // takes ANTHROPIC_API_KEY from the environment
+const CONTEXT_WINDOW = Number(process.env.CONTEXT_WINDOW) || 200_000; // tokens
 export const MODEL = process.env.MODEL_ID || "claude-sonnet-5-5";
-const CONTEXT_WINDOW = Number(process.env.CONTEXT_WINDOW || 200_000); // tokens
-const MAX_TOKENS = Math.min(32_000, Math.floor(CONTEXT_WINDOW / 4)); // of a reply, thinking included
-const RESULT_LIMIT = 1_000_000; // characters of a tool result; a large one goes to disk before the model gets it
-const READ_LIMIT = 10_000_000; // bytes of a file that is read whole
-export const WORKDIR = fs.realpathSync(process.cwd());
+const THINKING = { type: "adaptive", display: "summarized" } as const;
+const SETTINGS = {
+  model: MODEL,
+  max_tokens: Math.min(32_000, Math.floor(CONTEXT_WINDOW / 4)), // of a reply, thinking included
+  thinking: process.env.THINKING === "off" ? undefined : THINKING, // other servers with this API may not know it
+  cache_control: { type: "ephemeral" } as const, // prompt caching: what was sent shortly before costs far less
+};
+export const WORKDIR = process.cwd();
 // #endregion
 
 // #region loop
-// What `messages` holds in the end (only the model is the assistant, so results come from the user):
+// What `messages` holds after a turn. The API has only two roles, so tool results come from the user:
 //   user       Run `echo hi`
 //   assistant  tool_use     toolu_1  bash { command: "echo hi" }
 //   user       tool_result  toolu_1  hi
 //   assistant  It printed: hi
-/** Calls the model and runs the tools it asks for, until it asks for none. @returns its last reply */
-export async function agentLoop(messages: Messages, options: TurnOptions): Promise<Anthropic.Message> {
+/** Calls the model and runs the tools it asks for until it asks for none. Throws if a call or `maxRounds` ends it. */
+export async function agentLoop(messages: Messages, options: TurnOptions): Promise<void> {
   const { maxRounds = Number.POSITIVE_INFINITY } = options;
+  const hasTodo = options.tools.some((tool) => tool.name === "todo"); // a subagent has none
   let roundsWithoutTodo = 0;
   for (let round = 0; round < maxRounds; round++) {
     await compactIfNeeded(messages, options);
     const reply = await callOrCompact(messages, options);
-    add(messages, { role: "assistant", content: reply.content }, options, reply);
+    add(messages, { role: "assistant", content: reply.content }, options);
     const calls = reply.content.filter((block) => block.type === "tool_use");
-    if (calls.length === 0) return reply; // done: the model has said what it has to say
+    if (calls.length === 0) return; // no calls: the model is done
     const results: Anthropic.ContentBlockParam[] = [];
-    for (const call of calls) results.push(await runCall(call, options));
-    roundsWithoutTodo = calls.some((call) => call.name === "todo") ? 0 : roundsWithoutTodo + 1;
-    const hasTodo = options.tools.some((tool) => tool.name === "todo"); // a subagent has none
-    if (hasTodo && roundsWithoutTodo > 0 && roundsWithoutTodo % 3 === 0) results.push(REMINDER);
-    const message = saveLargeResults({ role: "user", content: results }, options);
-    add(messages, message, options); // one result for each call, in one message
+    for (const call of calls) results.push(await runCall(call, options)); // in turn: one may need the one before
+    const hasPlanned = calls.some((call) => call.name === "todo");
+    roundsWithoutTodo = hasPlanned ? 0 : roundsWithoutTodo + 1;
+    if (hasTodo && !hasPlanned && roundsWithoutTodo % 3 === 0) results.push(REMINDER); // after 3, 6, 9 … rounds
+    add(messages, { role: "user", content: results }, options); // the API wants a result for each call in one message
   }
   throw new Error(`out of rounds: ${maxRounds} were allowed`);
 }
 
-export type Messages = Anthropic.MessageParam[];
+export type Messages = Anthropic.MessageParam[]; // the content of each is a string, or a list of blocks
 export type TurnOptions = {
   system: string;
-  tools: Anthropic.Tool[];
-  approve: (question: string) => Promise<void>; // asks the user, and throws if the answer is no
+  tools: Anthropic.Tool[]; // that the model may call
+  approve: (question: string) => Promise<void>; // asks the user; throws on no, and the model reads why
   signal: AbortSignal; // Ctrl-C aborts it
   maxRounds?: number; // of a subagent
   state: State; // what is known of the conversation besides its messages
 };
 
-const THINKING = { type: "adaptive", display: "summarized" } as const;
-const SETTINGS = {
-  model: MODEL,
-  max_tokens: MAX_TOKENS,
-  thinking: process.env.THINKING === "off" ? undefined : THINKING, // some servers do not know it
-  cache_control: { type: "ephemeral" } as const, // the next model call pays little for what this one sends
-};
-
-/** Sends the whole conversation, each time, since the API remembers nothing. Prints the reply, except a summary. */
-async function callModel(messages: Messages, options: TurnOptions, isSummary = false): Promise<Anthropic.Message> {
+/** Sends the whole conversation each time: the API remembers nothing. Prints the reply as it arrives. */
+async function callModel(messages: Messages, options: TurnOptions): Promise<Anthropic.Message> {
   const { system, tools, signal, state } = options;
-  const began = Date.now();
+  state.lastCall = Date.now();
+  state.usage = undefined;
   const stream = client.messages.stream({ ...SETTINGS, system, tools, messages }, { signal });
-  if (!isSummary) {
-    stream.on("thinking", (text) => print(text, "dim"));
-    stream.on("text", (text) => print(text));
-    stream.on("contentBlock", endLine);
-  }
+  stream.on("thinking", (text) => print(text, "dim"));
+  stream.on("text", (text) => print(text));
+  stream.on("contentBlock", () => print("\n"));
   const reply = await stream.finalMessage();
-  state.lastCall = began;
   learnTokens(messages, reply.usage, options);
   return checkReply(reply); // throws if it is refused, cut off or empty
 }
 
-/** Runs a call. Whatever happens, it gets a result, and the model reads what went wrong. */
+/** Runs one call. Always returns a result: if the call fails, the model reads the error. */
 async function runCall(call: Anthropic.ToolUseBlock, options: TurnOptions): Promise<Anthropic.ToolResultBlockParam> {
   let content: string;
   let is_error = false;
   try {
-    options.signal.throwIfAborted(); // after Ctrl-C no call runs
     content = await runTool(call.name, call.input, options);
     touchFile(call, options.state);
   } catch (error) {
     content = options.signal.aborted ? "(interrupted by user)" : messageOf(error);
     is_error = true;
   }
-  print(`${firstLines(content)}\n`, "dim");
-  return { type: "tool_result", tool_use_id: call.id, content: cutMiddle(content).toWellFormed(), is_error };
+  print(`${cutMiddle(content, 500)}\n`, "dim"); // characters for the screen; the model gets up to 50,000
+  content = saveIfLarge(content, options.state);
+  return { type: "tool_result", tool_use_id: call.id, content, is_error };
 }
 // #endregion
 
@@ -129,189 +126,184 @@ function addTool<T extends z.ZodObject>(name: string, description: string, schem
   TOOL_HANDLERS[name] = (input, options) => run(check(name, schema, input), options);
 }
 
-const BashInput = z.object({ command: z.string() });
-addTool("bash", "Run a bash command. Times out after 120 s.", BashInput, async ({ command }, options) => {
-  print(`$ ${fitToScreen(command)}\n`);
-  await options.approve("Run this?");
-  return runBash(command, options.signal);
-});
-
-const ReadInput = z.object({ path: z.string(), offset: z.int().min(1).optional(), limit: z.int().min(1).optional() });
-addTool("read_file", "Read a file, or `limit` lines of it from line `offset` on (from 1).", ReadInput, (input) =>
-  runRead(input.path, input.offset, input.limit),
-);
-
-/** @returns what the model reads @throws why the call can't be run, which the model reads too */
-async function runTool(name: string, input: unknown, options: TurnOptions): Promise<string> {
-  if (name !== "bash") print(`> ${name} ${firstLines(JSON.stringify(input))}\n`); // bash shows its command itself
-  const names = options.tools.map((tool) => tool.name); // not always all there are
-  const handler = TOOL_HANDLERS[name];
-  if (!handler || !names.includes(name)) throw new Error(`unknown tool ${name}: the tools are ${names.join(", ")}`);
-  return handler(input, options);
-}
-
 /** @returns the value as the schema parses it @throws all that is wrong with it */
 function check<Schema extends z.ZodType>(what: string, schema: Schema, value: unknown): z.output<Schema> {
   const { success, data, error } = schema.safeParse(value);
   if (!success) throw new Error(`${what} is not valid:\n${z.prettifyError(error)}`);
   return data;
 }
+
+/** Returns the text that the model reads. Throws if the call can't be run; the model then reads the error. */
+async function runTool(name: string, input: unknown, options: TurnOptions): Promise<string> {
+  options.signal.throwIfAborted(); // after Ctrl-C no call runs
+  const names = options.tools.map((tool) => tool.name); // not always all there are
+  const handler = TOOL_HANDLERS[name];
+  if (!handler || !names.includes(name)) throw new Error(`unknown tool ${name}: the tools are ${names.join(", ")}`);
+  print(`> ${name} ${JSON.stringify(input).slice(0, 200)}\n`);
+  return handler(input, options);
+}
+
+const BashInput = z.object({ command: z.string() });
+addTool("bash", "Run a command in a new bash. 120 s at most.", BashInput, async ({ command }, { approve, signal }) => {
+  await approve(`${command}\nRun this?`);
+  return runBash(command, signal);
+});
+
+const ReadInput = z.object({ path: z.string(), offset: z.int().min(1).optional(), limit: z.int().min(1).optional() });
+addTool("read_file", "Read a file: 1,000 lines, or `limit`, from line `offset` on.", ReadInput, (input) =>
+  runRead(input.path, input.offset, input.limit),
+);
+
+const WriteInput = z.object({ path: z.string(), content: z.string() });
+addTool("write_file", "Write a file, and the folders it needs.", WriteInput, async ({ path, content }, { approve }) => {
+  await approve(`${content}\nWrite this to ${safePath(path)}?`);
+  return runWrite(path, content);
+});
+
+const EditInput = z.object({ path: z.string(), old_text: z.string().min(1), new_text: z.string() });
+addTool("edit_file", "Replace old_text, which must occur exactly once.", EditInput, async (input, { approve }) => {
+  const { path, old_text, new_text } = input;
+  replaceOnce(path, old_text, new_text); // throws before the user is asked
+  const change = `${old_text.replace(/^/gm, "- ")}\n${new_text.replace(/^/gm, "+ ")}`;
+  await approve(`${change}\nChange ${safePath(path)} like this?`);
+  return runEdit(path, old_text, new_text);
+});
 // #endregion
 
-// #region limits
-/** The window minus room for a reply (at most 20,000 tokens) and a reserve of 13,000: what Claude Code leaves free. */
-export const autoCompactThreshold = (window: number, output: number) => window - Math.min(output, 20_000) - 13_000;
-// In a small window, 40 % of it.
-const highest = Math.max(autoCompactThreshold(CONTEXT_WINDOW, MAX_TOKENS), 0.4 * CONTEXT_WINDOW);
-export const THRESHOLD = Math.min(Number(process.env.COMPACT_THRESHOLD || highest), highest); // tokens of a prompt
-export const COLD = 300; // seconds without a model call, after which the prompt cache has expired
-export const COLD_THRESHOLD = Math.min(50_000, THRESHOLD / 2); // tokens of a prompt: the limit when the cache is cold
-export const MIN_SAVINGS = 0.4; // of the limit: a rewrite invalidates the prompt cache and all thinking
-export const KEEP_RECENT = 3; // tool results
-export const PRESERVE_RESULT_TOOLS = ["load_skill"];
-export const SUMMARY = Math.min(2_000, THRESHOLD / 10); // tokens, about
-export const RECENT_FILES = 5; // files that are put back after a summary
-export const FILE_LIMIT = Math.min(5_000, THRESHOLD / 20); // tokens of a file that is put back
-export const LARGE_OUTPUT = Math.min(40_000, 0.4 * THRESHOLD); // tokens: the results of a round together
+// #region compact
+/** The limit of a prompt, in tokens: the window minus a reply and a reserve, as in Claude Code. 200,000 → 167,000 */
+export const autoCompactThreshold = (window: number, output: number) =>
+  window - Math.min(output, 20_000) - Math.min(13_000, window / 4);
+const MAX_THRESHOLD = autoCompactThreshold(CONTEXT_WINDOW, SETTINGS.max_tokens);
+export const THRESHOLD = Math.min(MAX_THRESHOLD, Number(process.env.COMPACT_THRESHOLD) || MAX_THRESHOLD);
 
-/** Tokens of the prompt that these messages make, by the characters per token of the last reply. */
-export function estimateTokens(messages: Messages, { system, tools, state }: TurnOptions): number {
-  return Math.ceil(JSON.stringify([system, tools, messages]).length / state.charsPerToken);
+/** Before each model call: layer 3 if asked for; past the limit, layer 1 if it saves enough; still past it, layer 2. */
+export async function compactIfNeeded(messages: Messages, options: TurnOptions): Promise<void> {
+  const { state } = options;
+  const isPastLimit = () => estimateTokens(messages, options) > THRESHOLD;
+  const asked = state.compactAsked;
+  state.compactAsked = undefined;
+  if (asked) await autoCompact(messages, "tool", options, asked.focus); // layer 3
+  if (isPastLimit()) clearOldResults(messages, options, MIN_SAVINGS); // layer 1
+  if (isPastLimit() && state.roundsPastLimit < 3) await autoCompact(messages, "auto", options); // layer 2
+  state.roundsPastLimit = isPastLimit() ? state.roundsPastLimit + 1 : 0; // 3 in a row: summaries do not help
 }
+
+/** Tokens of the prompt that these messages make, by the characters per token of the last prompt. */
+export function estimateTokens(messages: Messages, { system, tools, state }: TurnOptions): number {
+  return tokensOf([system, tools, messages], state);
+}
+
+const tokensOf = (value: unknown, { charsPerToken }: State) => Math.ceil(JSON.stringify(value).length / charsPerToken);
 
 /** Learns the characters per token from what the API counted. Implausible counts are ignored: some servers report 1. */
 function learnTokens(messages: Messages, usage: Anthropic.Usage, { system, tools, state }: TurnOptions): void {
+  state.usage = usage;
   const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens } = usage;
   const tokens = input_tokens + (cache_read_input_tokens ?? 0) + (cache_creation_input_tokens ?? 0);
   const ratio = JSON.stringify([system, tools, messages]).length / tokens;
   if (ratio >= 0.5 && ratio <= 10) state.charsPerToken = ratio;
 }
-
-function checkLimits(): void {
-  const isLimit = THRESHOLD > 0; // not NaN
-  if (!isLimit) throw new Error("CONTEXT_WINDOW and COMPACT_THRESHOLD have to be numbers of tokens");
-}
-
-const format = (tokens: number): string => Math.round(tokens).toLocaleString("en-US");
-// #endregion
-
-// #region messages
-/** A request is a user message whose content is a string. All others are blocks: results, reminders, a summary. */
-const isRequest = ({ role, content }: Anthropic.MessageParam) => role === "user" && typeof content === "string";
-
-/**
- * The index of the first message that the model has not answered. A summary, which is first, counts as answered:
- *
- *     0 request  1 reply    2 request                    ──▶ 2: the request
- *     0 summary  1 request  2 reply, call  3 result      ──▶ 2: the call and its result, the open round
- */
-function openAt(messages: Messages): number {
-  const isSummary = (message: Anthropic.MessageParam, i: number) => i === 0 && !isRequest(message);
-  const last = messages.findLastIndex((message, i) => message.role === "assistant" || isSummary(message, i));
-  return callsIn(messages[last]).length > 0 ? last : last + 1;
-}
-
-function blocksOf(message?: Anthropic.MessageParam): Anthropic.ContentBlockParam[] {
-  const content = message?.content ?? [];
-  return typeof content === "string" ? [{ type: "text", text: content }] : content;
-}
-
-const callsIn = (message?: Anthropic.MessageParam) => blocksOf(message).filter((block) => block.type === "tool_use");
-const resultsIn = (message: Anthropic.MessageParam) =>
-  blocksOf(message).filter((block) => block.type === "tool_result");
-
-type Shorten = (result: Anthropic.ToolResultBlockParam) => Anthropic.ToolResultBlockParam;
-/** @returns the message with its results changed; the message itself if none is */
-function mapResults(message: Anthropic.MessageParam, shorten: Shorten): Anthropic.MessageParam {
-  const { role, content } = message;
-  if (role !== "user" || typeof content === "string") return message;
-  const next = content.map((block) => (block.type === "tool_result" ? shorten(block) : block));
-  const isSame = next.every((block, i) => block === content[i]);
-  return isSame ? message : { role, content: next };
-}
 // #endregion
 
 // #region layer1
-/** Layer 1. @returns a copy in which every result that the model has answered is one line, except the newest `keep` */
-export function microCompact(messages: Messages, keep = KEEP_RECENT): Messages {
-  const answered = messages.slice(0, openAt(messages)).flatMap(resultsIn);
-  const old = new Set(answered.slice(0, Math.max(0, answered.length - keep)));
-  return messages.map((message, i) => {
-    const calls = callsIn(messages[i - 1]);
-    const shorten = (result: Anthropic.ToolResultBlockParam): Anthropic.ToolResultBlockParam => {
-      const name = calls.find((call) => call.id === result.tool_use_id)?.name ?? "";
-      const isLong = String(result.content).length > 100;
-      const isOld = old.has(result) && isLong && !PRESERVE_RESULT_TOOLS.includes(name);
-      return isOld ? { ...result, content: `[Previous: used ${name}]` } : result;
-    };
-    return mapResults(message, shorten);
-  });
+/** Where the last step begins, the | above: a request without a reply, or calls with their results. */
+function lastStep(messages: Messages): number {
+  const last = messages.findLastIndex(({ role }) => role === "assistant"); // -1: there is no reply yet
+  const hasCalls = callsIn(messages[last]).length > 0;
+  return hasCalls ? last : last + 1;
 }
 
-/** Layer 1, if it saves enough: replaces the history. */
-function clearOldResults(messages: Messages, options: TurnOptions, limit: number): void {
-  const next = microCompact(messages);
-  const saved = estimateTokens(messages, options) - estimateTokens(next, options);
-  if (saved < MIN_SAVINGS * limit) return;
-  replaceHistory(messages, next, { trigger: "micro" }, options);
-  print(`[micro_compact] cleared old tool results (~${format(saved)} tokens)\n`);
+export const KEEP_RECENT = 3; // tool results
+export const PRESERVE_RESULT_TOOLS = ["load_skill"];
+export const MIN_SAVINGS = 0.4 * THRESHOLD; // tokens: a rewrite costs the prompt cache, and thinking (withoutThinking)
+export const COLD = 300; // seconds without a model call, after which the prompt cache has expired
+export const COLD_SAVINGS = Math.min(20_000, MIN_SAVINGS); // tokens: with a cold cache only thinking is left to lose
+
+//   user       tool_result  toolu_1  import fs from "node:fs"; … (4,000 characters)
+//        →     tool_result  toolu_1  [Previous: used read_file]
+/** Layer 1. @returns a copy in which every result that the model has answered is one line, except the newest `keep` */
+export function microCompact(messages: Messages, keep = KEEP_RECENT): Messages {
+  const copy = structuredClone(messages);
+  const names = new Map(copy.flatMap(callsIn).map((call) => [call.id, call.name]));
+  const answered = copy.slice(0, lastStep(copy)).flatMap(resultsIn);
+  const old = answered.slice(0, Math.max(0, answered.length - keep));
+  for (const result of old) {
+    const name = names.get(result.tool_use_id) ?? "unknown";
+    const isLong = String(result.content).length > 100;
+    if (isLong && !PRESERVE_RESULT_TOOLS.includes(name)) result.content = `[Previous: used ${name}]`;
+  }
+  return copy;
+}
+
+const callsIn = (message?: Messages[number]) => blocksOf(message).filter((block) => block.type === "tool_use");
+const resultsIn = (message?: Messages[number]) => blocksOf(message).filter((block) => block.type === "tool_result");
+
+function blocksOf(message?: Messages[number]): Anthropic.ContentBlockParam[] {
+  const content = message?.content ?? [];
+  return typeof content === "string" ? [] : content;
+}
+
+/** Layer 1, if it saves enough tokens. */
+function clearOldResults(messages: Messages, options: TurnOptions, minSaved: number, why = ""): void {
+  const cleared = microCompact(messages);
+  const saved = estimateTokens(messages, options) - estimateTokens(cleared, options);
+  if (saved < minSaved) return;
+  replaceHistory(messages, cleared, "micro", options);
+  print(`[micro_compact] cleared old tool results (~${saved} tokens)${why}\n`);
 }
 // #endregion
 
 // #region layer2
+export const SUMMARY_TOKENS = Math.min(2_000, THRESHOLD / 10); // about
+export const RECENT_FILES = 5; // files that are put back after a summary
+export const FILE_TOKENS = Math.min(5_000, THRESHOLD / 20); // of each, at most; a longer one stays out
+
 export const SUMMARY_PROMPT = `Write a summary of this conversation; the work goes on from it alone. State the goal,
 standing instructions, what was done, the current state, decisions and their reasons, files and what matters in each,
-skills in use, the next step. Copy paths, names, values and error messages exactly. About ${SUMMARY} tokens; no calls.`;
+skills in use, the next step. Copy paths, names, values and error messages exactly. Call no tool. Write about
+${SUMMARY_TOKENS} tokens, in the user's language.`;
 
-/** Layer 2, and 3: a summary takes the place of what the model has answered. If that fails, the history stays. */
-export async function autoCompact(messages: Messages, trigger: Trigger, options: TurnOptions, focus = "") {
-  const { state } = options;
-  const answered = messages.slice(0, openAt(messages));
-  const hasReply = answered.some(({ role }) => role === "assistant");
-  if (!hasReply) return print("[nothing to compact yet]\n");
+/** Layer 2, and 3: a summary takes the place of what the model has answered. If it fails, the history stays. */
+export async function autoCompact(messages: Messages, trigger: string, options: TurnOptions, focus = "") {
+  const answered = messages.slice(0, lastStep(messages));
+  if (tokensOf(answered, options.state) < SUMMARY_TOKENS) return print("[nothing to summarize yet]\n");
   print(trigger === "auto" ? "[auto_compact triggered]\n" : "[manual compact]\n");
-  let reply: Anthropic.Message;
   try {
-    reply = await askForSummary(answered, options, focus);
+    const summary = await askForSummary(answered, options, focus);
+    replaceHistory(messages, compacted(messages, summary, options), trigger, options);
+    const { file, isTranscriptOver } = options.state;
+    if (!isTranscriptOver) print(`[transcript saved: ${nameOf(file)}]\n`);
   } catch (error) {
-    options.signal.throwIfAborted();
-    if (trigger === "manual") throw new Error(`compaction failed: ${messageOf(error)}`); // main says so
-    if (trigger === "auto") state.failures++; // after three in a row layer 2 waits until the user asks
-    return print(`[compaction failed: ${messageOf(error)}]\n`);
+    if (options.signal.aborted) throw error;
+    print(`[compaction failed: ${messageOf(error)}]\n`);
   }
-  state.failures = 0;
-  const summary = textOf(reply);
-  const next = compacted(messages, summary, restoreFiles(state), options);
-  const { model, usage } = reply;
-  replaceHistory(messages, next, { trigger, summary, model, usage }, options);
-  if (!state.isUnsaved) print(`[transcript saved: ${nameOf(state)}]\n`);
-  print(`context: ~${format(estimateTokens(messages, options))} tokens\n`);
 }
 
-/** Sends the answered messages as they were sent before, and one more: so nearly all is read from the prompt cache. */
-async function askForSummary(answered: Messages, options: TurnOptions, focus = ""): Promise<Anthropic.Message> {
-  const content = focus ? `${SUMMARY_PROMPT}\nAbove all, keep: ${focus}`.toWellFormed() : SUMMARY_PROMPT;
-  const reply = await callModel([...answered, { role: "user", content }], options, true);
-  options.signal.throwIfAborted(); // it came after Ctrl-C
-  const { length } = textOf(reply);
-  const isShorter = length > 0 && length < JSON.stringify(answered).length;
-  const isUsable = reply.stop_reason === "end_turn" && callsIn(reply).length === 0 && isShorter;
-  if (!isUsable) throw new Error(`no usable summary: ${reply.stop_reason}, ${length} characters`);
-  return reply;
+/** Sends the answered messages as the call before did, and one more: so nearly all is read from the prompt cache. */
+async function askForSummary(answered: Messages, options: TurnOptions, focus: string): Promise<string> {
+  const content = focus ? `${SUMMARY_PROMPT}\nAbove all, keep: ${focus}` : SUMMARY_PROMPT;
+  const reply = await callModel([...answered, { role: "user", content }], options);
+  if (callsIn(reply).length > 0) throw new Error("no summary, but a call");
+  return textOf(reply);
 }
 
-/** The history after a summary: one message with summary, todos and files; the request that is open; the open round. */
-function compacted(messages: Messages, summary: string, files: string[], { state, tools }: TurnOptions): Messages {
-  const texts = [`[Conversation compressed. Transcript: ${nameOf(state)}]\n\n${summary}`];
-  const hasTodo = tools.some((tool) => tool.name === "todo");
+/** The new history: the request under way, word for word; summary, todo list and files; calls not answered yet. */
+function compacted(messages: Messages, summary: string, { state, tools }: TurnOptions): Messages {
+  const texts = [`[Conversation compressed. Transcript: ${nameOf(state.file)}]\n\n${summary}`];
+  const hasTodo = tools.some((tool) => tool.name === "todo"); // a subagent has none
   if (hasTodo && TODO.items.length > 0) texts.push(TODO.render());
-  texts.push(...files);
-  const content = texts.map((text) => ({ type: "text" as const, text: text.toWellFormed() }));
-  const open = messages.slice(openAt(messages));
-  const isMidTurn = open.length > 0 && !open.some(isRequest); // calls and results, which belong to an earlier request
+  texts.push(...restoreFiles(state));
+  const content = texts.map((text) => ({ type: "text" as const, text }));
+  const open = messages.slice(lastStep(messages));
+  const isMidTurn = open.length > 0 && !open.some(isRequest); // calls in progress: they need their request
   const request = isMidTurn ? messages.filter(isRequest).slice(-1) : [];
-  return [{ role: "user", content }, ...request, ...open];
+  const answer: Anthropic.MessageParam = { role: "assistant", content: "Understood." }; // for lastStep: it is answered
+  return [...request, { role: "user", content }, answer, ...open]; // the API joins neighbours of one role
 }
+
+/** A request is a user message whose content is a string. All others are blocks: results, reminders, a summary. */
+const isRequest = ({ role, content }: Anthropic.MessageParam) => role === "user" && typeof content === "string";
 
 /** The files touched last, whole, as they are on disk now, but for those that are too long. */
 function restoreFiles({ files, charsPerToken }: State): string[] {
@@ -323,14 +315,14 @@ function restoreFiles({ files, charsPerToken }: State): string[] {
       // It is gone, or is no longer text.
     }
   }
-  return texts.filter((text) => text.length <= FILE_LIMIT * charsPerToken);
+  return texts.filter((text) => text.length <= FILE_TOKENS * charsPerToken);
 }
 
 /** Remembers the file of a call that was carried out. */
 function touchFile({ name, input }: Anthropic.ToolUseBlock, state: State): void {
   if (!["read_file", "write_file", "edit_file"].includes(name)) return;
   const { path } = z.object({ path: z.string() }).parse(input);
-  const file = relative(WORKDIR, safePath(path));
+  const file = nameOf(safePath(path));
   state.files = [file, ...state.files.filter((other) => other !== file)].slice(0, RECENT_FILES);
 }
 // #endregion
@@ -339,97 +331,47 @@ function touchFile({ name, input }: Anthropic.ToolUseBlock, state: State): void 
 const CompactInput = z.object({ focus: z.string().optional().describe("what to keep above all") });
 addTool("compact", "Replace the conversation with a summary.", CompactInput, (input, { state }) => {
   state.compactAsked = input; // for the next round: the result has to come right after its call
-  return "After this round a summary replaces the conversation.";
+  return "Before the next reply, a summary replaces the conversation so far, if that works.";
 });
-
-export const isCold = ({ lastCall }: State) => Date.now() - lastCall > COLD * 1_000;
-
-/** Before each model call. Layer 3 if the model asked for it; past the limit layer 1, then layer 2 if still past it. */
-export async function compactIfNeeded(messages: Messages, options: TurnOptions, limit = THRESHOLD): Promise<void> {
-  const { state, signal } = options;
-  state.limit = limit;
-  const asked = state.compactAsked;
-  state.compactAsked = undefined;
-  signal.throwIfAborted();
-  if (asked) await autoCompact(messages, "tool", options, asked.focus); // layer 3
-  const isPastLimit = () => estimateTokens(messages, options) > limit;
-  const isWorthIt = () => state.failures < 3 && savedBySummary(messages, options) >= MIN_SAVINGS * limit;
-  if (!isPastLimit()) return;
-  clearOldResults(messages, options, limit); // layer 1
-  if (isPastLimit() && isWorthIt()) await autoCompact(messages, "auto", options); // layer 2
-}
-
-/** Estimates the tokens that a summary would free. If they are few, the next round would be past the limit again. */
-function savedBySummary(messages: Messages, options: TurnOptions): number {
-  const { state } = options;
-  const next = compacted(messages, "x".repeat(SUMMARY * state.charsPerToken), restoreFiles(state), options);
-  return estimateTokens(messages, options) - estimateTokens(next, options);
-}
 // #endregion
 
 // #region transcript
 export const TRANSCRIPT_DIR = join(WORKDIR, ".transcripts"); // readable by its owner alone
 
-/** What is tracked besides the messages. The transcript will be in `folder`. */
-export function newState(folder = TRANSCRIPT_DIR, charsPerToken = 4) {
+/** What is known of a conversation besides its messages. Each line of its transcript holds it, for --resume. */
+export function newState(folder = TRANSCRIPT_DIR) {
   return {
-    file: join(folder, `transcript_${newTime()}_${process.pid}.jsonl`),
-    charsPerToken,
+    file: join(folder, `transcript_${Date.now()}_${process.pid}.jsonl`),
+    charsPerToken: 4,
     lastCall: 0, // when the model was called, in ms since 1970
-    limit: THRESHOLD, // of the last check, in tokens
-    lastText: "", // what the model said last
+    usage: undefined as Anthropic.Usage | undefined, // of that call, for whoever reads the transcript
     files: [] as string[], // touched last, the last one first
-    failures: 0, // failed compactions in a row
+    isTranscriptOver: false,
+    roundsPastLimit: 0, // in a row, in this turn
     compactAsked: undefined as { focus?: string } | undefined, // by the model
-    isUnsaved: false, // the last write failed, and the user knows
-    written: "", // the files and todos that the transcript has
   };
 }
 export type State = ReturnType<typeof newState>;
 
-let lastTime = 0;
-/** The time in ms, never twice the same: for names. */
-function newTime(): number {
-  lastTime = Math.max(lastTime + 1, Date.now());
-  return lastTime;
-}
-
 /** Adds a message to the transcript, before any layer can shorten it, and then to the history. */
-export function add(messages: Messages, message: Anthropic.MessageParam, options: TurnOptions, reply?: About): void {
-  record({ ...message, model: reply?.model, usage: reply?.usage }, messages, options);
+export function add(messages: Messages, message: Anthropic.MessageParam, { state }: TurnOptions): void {
+  record({ message }, state);
   messages.push(message);
-  if (message.role === "assistant") options.state.lastText = textOf(message) || options.state.lastText;
 }
-type About = { model: string; usage: Anthropic.Usage }; // of a reply
 
-type Trigger = "auto" | "tool" | "manual" | "micro" | "reactive" | "refused" | "rejected" | "resume";
-type Rewrite = { trigger: Trigger; summary?: string } & Partial<About>;
-
-/** Replaces the history, and tells the transcript first. Thinking that is no longer valid becomes text. */
-function replaceHistory(messages: Messages, history: Messages, rewrite: Rewrite, options: TurnOptions): void {
-  const isPrefix = history.every((message, i) => message === messages[i]); // then its thinking is still valid
-  const next = isPrefix ? history : history.map(withoutThinking);
-  const firstKept = history.findLastIndex((message) => !messages.includes(message)) + 1;
-  const results = messages.flatMap(resultsIn);
-  const shortened = history.flatMap(resultsIn).filter((result) => results.length > 0 && !results.includes(result));
-  const entry = {
-    type: "compaction",
-    ...rewrite,
-    limit: options.state.limit,
-    before: estimateTokens(messages, options),
-    after: estimateTokens(next, options),
-    kept: history.length - firstKept,
-    cleared: shortened.map((result) => result.tool_use_id),
-    messages: next,
-  };
-  record(entry, messages, options);
+/** Replaces the history, and tells the transcript first. */
+function replaceHistory(messages: Messages, history: Messages, trigger: string, options: TurnOptions): void {
+  const next = history.map(withoutThinking);
+  const before = estimateTokens(messages, options);
+  const after = estimateTokens(next, options);
+  record({ type: "compaction", trigger, before, after, messages: next }, options.state);
   messages.splice(0, messages.length, ...next);
 }
 
-/** Thinking is only valid after the exact history it was written for. Once that changes, its words stay as text. */
+/** Thinking is only valid after the exact history it was written for. After any rewrite its words stay as text. */
 export function withoutThinking(message: Anthropic.MessageParam): Anthropic.MessageParam {
-  if (message.role !== "assistant") return message;
-  return { role: "assistant", content: blocksOf(message).flatMap(thinkingAsText) };
+  if (message.role !== "assistant" || typeof message.content === "string") return message;
+  return { role: "assistant", content: message.content.flatMap(thinkingAsText) };
 }
 
 function thinkingAsText(block: Anthropic.ContentBlockParam): Anthropic.ContentBlockParam[] {
@@ -438,174 +380,43 @@ function thinkingAsText(block: Anthropic.ContentBlockParam): Anthropic.ContentBl
   return block.thinking.trim() === "" ? [] : [{ type: "text", text: block.thinking }];
 }
 
-/** Writes a line to the transcript. If that is gone, or was not writable, a new one begins with the whole history. */
-function record(entry: object, messages: Messages, options: TurnOptions): void {
-  const { state } = options;
-  const isGone = messages.length > 0 && !fs.existsSync(state.file);
-  if (isGone && !state.isUnsaved) print("[the transcript is gone; a new one begins with the whole history]\n");
-  const lines = [lineFor(entry, options, isGone)];
-  if (isGone) lines.unshift(lineFor({ type: "compaction", trigger: "resume", messages }, options, true));
+/** Writes a line to the transcript: a message, or the history that replaces the one before. A failure ends it. */
+function record(entry: object, state: State): void {
+  if (state.isTranscriptOver) return; // what followed a gap could not be resumed
   try {
-    append(state.file, lines.join(""));
-    state.isUnsaved = false;
+    const line = { ...entry, time: Date.now(), model: MODEL, limit: THRESHOLD, state, todos: TODO.items };
+    append(state.file, `${JSON.stringify(line)}\n`);
   } catch (error) {
-    if (!state.isUnsaved) print(`[not saved: ${messageOf(error)}; the conversation goes on]\n`);
-    state.isUnsaved = true;
-    state.file = newState(dirname(state.file)).file; // the old one may end in half a line
+    state.isTranscriptOver = true;
+    print(`[transcript ends here: ${messageOf(error)}; the conversation goes on]\n`);
   }
 }
 
-/** A line of the transcript. Files and todos are in it if they have changed, or if a history begins. */
-function lineFor(entry: object, { state, tools }: TurnOptions, isBeginning: boolean): string {
-  const hasTodo = tools.some((tool) => tool.name === "todo"); // a subagent has none
-  const rest = { files: state.files, todos: hasTodo ? TODO.items : [] };
-  const isNew = isBeginning || "messages" in entry || JSON.stringify(rest) !== state.written;
-  state.written = JSON.stringify(rest);
-  return `${JSON.stringify({ ...entry, time: Date.now(), charsPerToken: state.charsPerToken, ...(isNew && rest) })}\n`;
-}
-
-/** Appends to a file in TRANSCRIPT_DIR. @throws if it can't; then no part of a new file is left behind */
+/** Appends to a file in TRANSCRIPT_DIR, or in a folder in it. A folder that it makes gets a .gitignore. */
 function append(file: string, text: string): void {
-  const isNew = !fs.existsSync(file);
-  if (safePath(file) !== file) throw new Error(`${relative(WORKDIR, file)} is, or is in, a link`);
-  fs.mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  const ignore = join(TRANSCRIPT_DIR, ".gitignore");
-  const hasIgnore = fs.lstatSync(ignore, { throwIfNoEntry: false }) !== undefined;
+  const isLink = safePath(file) !== file; // or in one: safePath follows links
+  if (isLink) throw new Error(`${nameOf(file)} is, or is in, a link`);
+  const isNew = fs.mkdirSync(dirname(file), { recursive: true, mode: 0o700 }) !== undefined;
+  if (isNew) fs.writeFileSync(join(dirname(file), ".gitignore"), "*\n");
+  fs.appendFileSync(file, text, { mode: 0o600 });
+}
+
+/** @returns the text, or if it is longer than `limit`, the path of a file that has it, and its head and tail */
+function saveIfLarge(text: string, { file }: State, limit = RESULT_LIMIT): string {
+  if (text.length <= limit) return text;
+  const saved = join(dirname(file), "outputs", `${crypto.randomUUID()}.txt`);
   try {
-    if (!hasIgnore) fs.writeFileSync(ignore, "*\n", { mode: 0o600, flag: "wx" });
-    fs.appendFileSync(file, text, { mode: 0o600 });
+    append(saved, text);
+    return `Output too large. Saved to: ${nameOf(saved)}\n${cutMiddle(text, 2_000)}`;
   } catch (error) {
-    if (isNew) fs.rmSync(file, { force: true });
-    if (!hasIgnore) fs.rmSync(ignore, { force: true }); // it may be empty
-    throw error;
+    const problem = `Output too large, and not saved: ${messageOf(error)}`;
+    print(`[${problem}]\n`);
+    return `${problem}\n${cutMiddle(text, limit)}`;
   }
 }
 
-/** The transcript as it is named to the user and the model. */
-const nameOf = ({ file }: State) => (fs.existsSync(file) ? relative(WORKDIR, file) : "(not written)");
-// #endregion
-
-// #region skills
-const SkillHead = z.object({
-  name: z.string().regex(/^[\w-]{1,64}$/),
-  description: z.string().trim().min(1).max(1_024),
-});
-const SKILLS_LIMIT = 20_000; // characters of all descriptions together, which every prompt holds
-
-function readSkill(file: string): z.output<typeof SkillHead> & { body: string } {
-  const match = /^\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)(.*)$/s.exec(readText(file));
-  if (!match) throw new Error("it doesn't begin with YAML between two --- lines");
-  const [, head = "", body = ""] = match;
-  if (head.length > 10_000) throw new Error("its frontmatter is longer than 10,000 characters");
-  const values: unknown = parseYaml(head, { logLevel: "error" }); // else yaml prints its warnings as they are
-  return { ...check("the frontmatter", SkillHead, values), body: body.trim() };
-}
-
-/** The skills in `<folder>/<any>/SKILL.md`. */
-export class SkillLoader {
-  readonly skills = new Map<string, { file: string; description: string }>();
-  readonly warnings: string[] = []; // about skills that were left out, for announceSkills
-
-  constructor(folder: string) {
-    const isFolder = fs.existsSync(folder) && fs.statSync(folder).isDirectory(); // and no link to itself
-    const names = isFolder ? fs.readdirSync(folder).sort() : [];
-    const files = names.map((name) => join(folder, name, "SKILL.md"));
-    for (const file of files.filter(fs.existsSync)) {
-      try {
-        this.add(file);
-      } catch (error) {
-        this.warnings.push(`[skill left out: ${file}: ${messageOf(error)}]`);
-      }
-    }
-  }
-
-  private add(file: string): void {
-    const { name, description } = readSkill(file);
-    if (this.skills.has(name)) throw new Error(`there is another skill called ${name}`);
-    this.skills.set(name, { file, description: description.replace(/\s+/g, " ").toWellFormed() });
-    if (this.descriptions().length <= SKILLS_LIMIT) return;
-    this.skills.delete(name);
-    throw new Error(`the descriptions of all skills together would be above ${SKILLS_LIMIT} characters`);
-  }
-
-  /** For the system prompt: one line each. */
-  descriptions(): string {
-    return [...this.skills].map(([name, { description }]) => `- ${name}: ${description}`).join("\n") || "(none)";
-  }
-
-  /** For the model, when it asks: the body, as it is on disk now. */
-  content(name: string): string {
-    const skill = this.skills.get(name);
-    if (!skill) throw new Error(`there is no skill ${name}; the skills are: ${[...this.skills.keys()].join(", ")}`);
-    return `<skill name="${name}">\n${readSkill(skill.file).body}\n</skill>`;
-  }
-}
-export const SKILLS = new SkillLoader(join(WORKDIR, "skills"));
-const SkillInput = z.object({ name: z.string() });
-addTool("load_skill", "Load the instructions of a skill.", SkillInput, ({ name }) => SKILLS.content(name));
-
-/** The folder may be a stranger's, so the user sees which skills it brings. */
-function announceSkills(): void {
-  for (const warning of SKILLS.warnings.slice(0, 10)) print(`${warning}\n`);
-  if (SKILLS.warnings.length > 10) print(`[${SKILLS.warnings.length - 10} more skills left out]\n`);
-  const names = [...SKILLS.skills.keys()];
-  if (names.length > 0) print(`[skills: ${names.join(", ")}]\n`);
-}
-// #endregion
-
-// #region subagent
-const CHILD_SYSTEM = `You are a subagent in ${WORKDIR}. Only your last message is passed on: make it the whole answer.`;
-
-/** Runs a task in a fresh context. @returns the last text, and how the task ended if it isn't done */
-export async function runSubagent(prompt: string, options: TurnOptions): Promise<string> {
-  const tools = TOOLS.filter((tool) => tool.name !== "task" && tool.name !== "todo");
-  const state = newState(join(TRANSCRIPT_DIR, "tasks"), options.state.charsPerToken);
-  let ending = "";
-  margin = "  ";
-  try {
-    await runTurn([], prompt, { ...options, system: CHILD_SYSTEM, tools, maxRounds: 30, state });
-  } catch (error) {
-    ending = `\n(the subagent was not done, but what it did is: ${messageOf(error)})`;
-  }
-  margin = "";
-  return (state.lastText || "(it said nothing)") + ending;
-}
-
-function textOf({ content }: Anthropic.MessageParam): string {
-  if (typeof content === "string") return content;
-  return content.map((block) => (block.type === "text" ? block.text : "")).join("");
-}
-
-const TaskInput = z.object({ prompt: z.string().trim().min(1) });
-addTool("task", "Hand a subagent a complete task.", TaskInput, ({ prompt }, options) => runSubagent(prompt, options));
-// #endregion
-
-// #region todo
-const REMINDER: Anthropic.TextBlockParam = { type: "text", text: "<reminder>Update your todos.</reminder>" };
-const TodoItem = z.object({ text: z.string().trim().min(1), status: z.enum(["pending", "in_progress", "completed"]) });
-const isFocused = (items: { status: string }[]) => items.filter((item) => item.status === "in_progress").length <= 1;
-const fromJson = (items: unknown) => (typeof items === "string" ? JSON.parse(items) : items); // some models send JSON
-const TodoItems = z.preprocess(fromJson, z.array(TodoItem).max(20).refine(isFocused, "only one can be in_progress"));
-
-export class TodoManager {
-  items: z.output<typeof TodoItems> = [];
-
-  /** Replaces the list. @returns it as text @throws if it breaks a rule; then the old list stays */
-  update(items: unknown): string {
-    this.items = check("the todo list", TodoItems, items);
-    return this.render();
-  }
-
-  render(): string {
-    const marks = { pending: "[ ]", in_progress: "[>]", completed: "[x]" };
-    const lines = this.items.map((item, i) => `${marks[item.status]} #${i + 1}: ${item.text}`);
-    const completed = this.items.filter((item) => item.status === "completed").length;
-    return [...lines, `(${completed}/${lines.length} completed)`].join("\n");
-  }
-}
-export const TODO = new TodoManager();
-const TodoInput = z.object({ items: TodoItems });
-addTool("todo", "Write down the whole plan: at most 20 items.", TodoInput, ({ items }) => TODO.update(items));
+/** A file as it is named to the user and the model. */
+const nameOf = (file: string) => relative(WORKDIR, file);
 // #endregion
 
 // #region files
@@ -620,82 +431,40 @@ export function safePath(path: string): string {
   return real;
 }
 
+/** Reads `limit` lines of a file, starting at line `offset` (the first is 1). */
+export function runRead(path: string, offset = 1, limit = 1_000): string {
+  const lines = readText(path).replace(/\n$/, "").split("\n");
+  if (offset > lines.length) throw new Error(`${path} has only ${lines.length} lines`);
+  const end = offset - 1 + limit;
+  const part = lines.slice(offset - 1, end).join("\n") || "(empty)";
+  const text = end < lines.length ? `${part}\n[${lines.length - end} more lines: go on with offset ${end + 1}]` : part;
+  const isLong = text.length > RESULT_LIMIT;
+  if (isLong) throw new Error(`${path}: these lines are too long; name a limit below ${limit}, or use bash`);
+  return text;
+}
+
+const READ_LIMIT = 10_000_000; // bytes of a file
+
 function readText(path: string): string {
   const file = safePath(path);
   const stat = fs.statSync(file);
   if (!stat.isFile()) throw new Error(`${path} is a folder or a device; use bash to look at it`);
-  if (stat.size > READ_LIMIT) throw new Error(`${path} is above 10 MB; name an offset and a limit, or use bash`);
+  if (stat.size > READ_LIMIT) throw new Error(`${path} is above 10 MB; use bash to look at parts of it`);
   const bytes = fs.readFileSync(file);
   if (bytes.includes(0) || !isUtf8(bytes)) throw new Error(`${path} is binary; use bash to look at it`);
   return bytes.toString();
 }
 
-/** Reads a file, or `limit` lines of it, starting at line `offset` (the first is 1). */
-export async function runRead(path: string, offset = 1, limit = Number.POSITIVE_INFINITY): Promise<string> {
-  const isPart = offset > 1 || limit < Number.POSITIVE_INFINITY;
-  if (isPart && fs.statSync(safePath(path)).size > READ_LIMIT) return readPart(safePath(path), offset, limit);
-  const text = readText(path);
-  if (text === "") return "(empty)";
-  const lines = text.replace(/\n$/, "").split("\n");
-  if (offset > lines.length) throw new Error(`${path} has only ${lines.length} lines`);
-  const end = offset - 1 + limit;
-  const part = lines.slice(offset - 1, end).join("\n");
-  if (end >= lines.length) return part;
-  return `${part}\n[${lines.length - end} more lines: go on with offset ${end + 1}]`;
-}
-
-/** Lines of a large file. It is read bit by bit, and no further than they go, or than a result can hold. */
-async function readPart(file: string, offset: number, limit: number): Promise<string> {
-  const most = RESULT_LIMIT / 2; // characters
-  let skip = offset - 1; // lines that are still to come before the first that is wanted
-  let text = "";
-  const isEnough = () => text.length > most || text.split("\n").length > limit;
-  for await (const chunk of fs.createReadStream(file, "utf8")) {
-    const lines = String(chunk).split("\n");
-    text += lines.slice(skip).join("\n");
-    skip = Math.max(0, skip - (lines.length - 1)); // the last one goes on in the next chunk
-    if (isEnough()) break;
-  }
-  if (text === "") throw new Error(`there is no line ${offset}`);
-  const lines = text.slice(0, most).split("\n");
-  const isCut = text.length > most && lines.length > 1;
-  if (isCut) lines.pop(); // half a line
-  const part = lines.slice(0, limit);
-  const more = isEnough() ? `\n[more lines follow: go on with offset ${offset + part.length}]` : "";
-  return part.join("\n") + more;
-}
-// #endregion
-
-// #region writing
-const WriteInput = z.object({ path: z.string(), content: z.string() });
-addTool("write_file", "Write a file, and the folders it needs.", WriteInput, async ({ path, content }, { approve }) => {
-  await approve(`${content}\nWrite this to ${JSON.stringify(safePath(path))}?`);
-  return runWrite(path, content);
-});
-
-const EditInput = z.object({ path: z.string(), old_text: z.string().min(1), new_text: z.string() });
-addTool("edit_file", "Replace old_text, which must occur exactly once.", EditInput, async (input, { approve }) => {
-  const { path, old_text, new_text } = input;
-  replaceOnce(path, old_text, new_text); // throws before the user is asked
-  const change = `${old_text.replace(/^/gm, "- ")}\n${new_text.replace(/^/gm, "+ ")}`;
-  await approve(`${change}\nChange ${JSON.stringify(safePath(path))} like this?`);
-  return runEdit(path, old_text, new_text);
-});
-
 /** Writes a file, and the folders it needs. At any moment the file holds the old content or the new. */
 export function runWrite(path: string, content: string): string {
   const file = safePath(path);
   const old = fs.statSync(file, { throwIfNoEntry: false });
-  if (old && !old.isFile()) throw new Error(`${path} is a folder or a device; name a file`);
+  if (old && !old.isFile()) throw new Error(`${path} is a folder or a device`);
+  const temporary = join(dirname(file), `${crypto.randomUUID()}.tmp`);
   fs.mkdirSync(dirname(file), { recursive: true });
-  const temporary = join(dirname(file), `${crypto.randomUUID()}.tmp`); // nobody can guess it, and plant a link there
-  try {
-    fs.writeFileSync(temporary, content, { flag: "wx", mode: old?.mode });
-    if (old) fs.chmodSync(temporary, old.mode);
-    fs.renameSync(temporary, file);
-  } finally {
-    fs.rmSync(temporary, { force: true }); // if the disk is full
-  }
+  fs.writeFileSync(temporary, content);
+  if (old) fs.chmodSync(temporary, old.mode);
+  fs.renameSync(temporary, file);
   return `Wrote ${Buffer.byteLength(content)} bytes to ${path}`;
 }
 
@@ -707,28 +476,67 @@ export function runEdit(path: string, oldText: string, newText: string): string 
 /** The text of a file with `oldText` replaced, which must occur exactly once. */
 function replaceOnce(path: string, oldText: string, newText: string): string {
   const text = readText(path);
-  const wanted = withLineEndsOf(text, oldText);
-  const [place, ...others] = placesOf(wanted, text);
-  if (place === undefined) throw new Error(`old_text does not occur in ${path}; read it again and copy it exactly`);
-  if (others.length > 0) throw new Error(`old_text occurs ${others.length + 1} times in ${path}; include more lines`);
-  return text.slice(0, place) + withLineEndsOf(text, newText) + text.slice(place + wanted.length);
+  const asInFile = (part: string) => (text.includes("\r\n") ? part.replace(/\r?\n/g, "\r\n") : part); // models write \n
+  const old = asInFile(oldText);
+  const place = text.indexOf(old);
+  if (place < 0) throw new Error(`old_text does not occur in ${path}; read it again and copy it exactly`);
+  if (place !== text.lastIndexOf(old)) throw new Error(`old_text occurs more than once in ${path}; include more lines`);
+  return text.slice(0, place) + asInFile(newText) + text.slice(place + old.length);
 }
+// #endregion
 
-/** Where a part occurs in a text. Places can overlap: "aa" is in "aaa" twice. */
-function placesOf(part: string, text: string): number[] {
-  const places: number[] = [];
-  let place = text.indexOf(part);
-  while (place >= 0) {
-    places.push(place);
-    place = text.indexOf(part, place + 1);
+// #region skills
+const SkillHead = z.object({ name: z.string().regex(/^[\w-]{1,64}$/), description: z.string().min(1).max(1_024) });
+
+/** The skills in `<folder>/<any>/SKILL.md`. */
+export class SkillLoader {
+  readonly skills = new Map<string, { file: string; description: string }>();
+  readonly warnings: string[] = []; // about skills that were left out
+
+  constructor(folder: string) {
+    const names = fs.existsSync(folder) ? fs.readdirSync(folder).sort() : [];
+    const files = names.map((name) => join(folder, name, "SKILL.md"));
+    for (const file of files.filter(fs.existsSync)) this.add(file);
   }
-  return places;
+
+  private add(file: string): void {
+    try {
+      const { name, description } = readSkill(file);
+      this.skills.set(name, { file, description: description.replace(/\s+/g, " ") });
+    } catch (error) {
+      this.warnings.push(`[skill left out: ${file}: ${messageOf(error)}]`);
+    }
+  }
+
+  /** For the system prompt: one line each. */
+  descriptions(): string {
+    return [...this.skills].map(([name, { description }]) => `- ${name}: ${description}`).join("\n") || "(none)";
+  }
+
+  /** For the model, when it asks: the body, as it is on disk now. */
+  content(name: string): string {
+    const skill = this.skills.get(name);
+    if (!skill) throw new Error(`there is no skill ${name}; the skills are: ${[...this.skills.keys()].join(", ")}`);
+    return `<skill name="${name}">\n${readSkill(skill.file).body}\n</skill>`;
+  }
 }
 
-/** Models write \n, also where each line of the file ends with \r\n. */
-function withLineEndsOf(text: string, part: string): string {
-  const isCrlf = text.includes("\r\n") && !/(?<!\r)\n/.test(text);
-  return isCrlf ? part.replace(/\r?\n/g, "\r\n") : part;
+/** A skill is Markdown that begins with its name and description, in YAML between two --- lines. */
+function readSkill(file: string): z.output<typeof SkillHead> & { body: string } {
+  const parts = /^---\r?\n(?<head>.*?)\r?\n---\r?\n(?<body>.*)$/s.exec(readText(file));
+  const { head = "", body = "" } = parts?.groups ?? {};
+  const values: unknown = parseYaml(head, { logLevel: "error" }) ?? {}; // else it prints warnings as they are
+  return { ...check(`the head of ${file}`, SkillHead, values), body: body.trim() };
+}
+
+export const SKILLS = new SkillLoader(join(WORKDIR, "skills"));
+const SkillInput = z.object({ name: z.string() });
+addTool("load_skill", "Load the instructions of a skill.", SkillInput, ({ name }) => SKILLS.content(name));
+
+/** The folder may be a stranger's, so the user sees which skills it brings. */
+function announceSkills(): void {
+  for (const warning of SKILLS.warnings) print(`${warning}\n`);
+  if (SKILLS.skills.size > 0) print(`[skills: ${[...SKILLS.skills.keys()].join(", ")}]\n`);
 }
 // #endregion
 
@@ -739,524 +547,373 @@ Plan work of several steps with todo; mark an item in_progress when you begin it
 Use a subagent (task) for work that needs lots of reading and has a short answer.
 When a skill fits the work, load it with load_skill before you begin. Skills:
 ${SKILLS.descriptions()}
-When the conversation is long and a part of the work is done, call compact. What was cleared is in .transcripts/.`;
+When the conversation is long and a part of the work is done, call compact. Leave .transcripts/ out of searches.`;
+// #endregion
+
+// #region subagent
+const CHILD_SYSTEM = `You are a subagent in ${WORKDIR}. Only your last message is passed on: make it the whole answer.`;
+
+/** Runs a task in a fresh context. @returns the child's last text @throws why the task is not done */
+export async function runSubagent(prompt: string, options: TurnOptions): Promise<string> {
+  const messages: Messages = [];
+  const state = newState(join(TRANSCRIPT_DIR, "tasks"));
+  const tools = TOOLS.filter((tool) => tool.name !== "task" && tool.name !== "todo");
+  print(`[subagent: ${prompt}]\n`, "dim");
+  await runTurn(messages, prompt, { ...options, system: CHILD_SYSTEM, tools, maxRounds: 30, state });
+  return textOf(messages.at(-1));
+}
+
+function textOf(message: Anthropic.MessageParam | undefined): string {
+  const content = message?.content ?? "";
+  if (typeof content === "string") return content;
+  return content.map((block) => (block.type === "text" ? block.text : "")).join("");
+}
+
+const TaskInput = z.object({ prompt: z.string().trim().min(1) });
+addTool("task", "Hand a subagent a complete task.", TaskInput, ({ prompt }, options) => runSubagent(prompt, options));
+// #endregion
+
+// #region todo
+const REMINDER: Anthropic.TextBlockParam = { type: "text", text: "<reminder>Update your todos.</reminder>" };
+const TodoItem = z.object({ text: z.string().trim().min(1), status: z.enum(["pending", "in_progress", "completed"]) });
+type TodoItem = z.output<typeof TodoItem>;
+
+export class TodoManager {
+  items: TodoItem[] = [];
+
+  /** Replaces the list, and returns it as text. If it breaks a rule, throws, and the old list stays. */
+  update(items: TodoItem[]): string {
+    const current = items.filter((item) => item.status === "in_progress");
+    if (items.length > 20) throw new Error(`there can be 20 items, not ${items.length}: combine some`);
+    if (current.length > 1) throw new Error(`only one item can be in_progress, not ${current.length}`);
+    this.items = items;
+    return this.render();
+  }
+
+  render(): string {
+    const marks = { pending: "[ ]", in_progress: "[>]", completed: "[x]" };
+    const lines = this.items.map((item, i) => `${marks[item.status]} #${i + 1}: ${item.text}`);
+    const completed = this.items.filter((item) => item.status === "completed").length;
+    return [...lines, `(${completed}/${lines.length} completed)`].join("\n");
+  }
+}
+export const TODO = new TodoManager();
+const TodoInput = z.object({ items: z.array(TodoItem) });
+addTool("todo", "Write the whole plan: 20 items, one in_progress.", TodoInput, ({ items }) => TODO.update(items));
 // #endregion
 
 // #region turn
-/** Carries out a request. Whatever goes wrong, `messages` stays what the API accepts. @throws what went wrong */
+const INTERRUPTED: Anthropic.TextBlockParam = { type: "text", text: "(I interrupted this.)" }; // a block: no request
+
+/** Carries out one request. Throws if that fails, and leaves `messages` in a state that the API accepts. */
 export async function runTurn(messages: Messages, request: string, options: TurnOptions): Promise<void> {
   const before = [...messages];
-  const isCacheCold = isCold(options.state);
-  add(messages, { role: "user", content: request.toWellFormed() }, options); // the API rejects half an emoji
+  const { state } = options;
+  const size = tokensOf(request, state);
+  if (size > THRESHOLD) throw new Error(`this request is ~${size} tokens long: put it in a file`);
+  const isCold = Date.now() - state.lastCall > COLD * 1_000; // the cache has expired
+  state.roundsPastLimit = 0;
+  add(messages, { role: "user", content: request }, options);
   try {
-    if (isCacheCold) await compactIfNeeded(messages, options, COLD_THRESHOLD);
+    if (isCold) clearOldResults(messages, options, COLD_SAVINGS, ": the cache is cold"); // all is paid in full anyway
     await agentLoop(messages, options);
   } catch (error) {
-    dropRejected(messages, before, error, options); // all else that was done stays: each call has its result
+    if (error instanceof Refusal) replaceHistory(messages, before, "refused", options);
+    else if (isRejected(error)) forgetLastStep(messages, options); // left in, it would make every later request fail
+    if (options.signal.aborted) add(messages, { role: "user", content: [INTERRUPTED] }, options);
     throw error;
   }
 }
-// #endregion
 
-// That is the agent. What follows keeps it alive, and can wait for a second reading.
-
-// #region reply
-class Refusal extends Error {} // by the model
-const isRejected = (error: unknown) => error instanceof Anthropic.APIError && [400, 413].includes(error.status ?? 0);
-
-/** Takes out what would fail again: a turn that the model refused, or a step that the API rejected. */
-function dropRejected(messages: Messages, before: Messages, error: unknown, options: TurnOptions): void {
-  if (error instanceof Refusal) replaceHistory(messages, before, { trigger: "refused" }, options);
-  if (!isRejected(error) && !isTooLong(error)) return;
-  replaceHistory(messages, messages.slice(0, openAt(messages)), { trigger: "rejected" }, options);
-}
-
-/** @returns the reply without blocks that the API would not take back @throws if it is refused, cut off or empty */
-function checkReply(reply: Anthropic.Message): Anthropic.Message {
-  const reason = reply.stop_reason ?? "";
-  if (reason === "refusal") throw new Refusal("the model refused");
-  if (reason === "model_context_window_exceeded") throw new WindowFull("the context window is full");
-  if (reason === "max_tokens") throw new Error("the reply was cut off (max_tokens) and is dropped; ask for less");
-  // Thinking is signed together with everything before it: where a block goes, all thinking has to go.
-  const last = reply.content.at(-1);
-  if (last && !isThinking(last) && reply.content.every(isSendable)) return reply;
-  const content = reply.content.filter((block) => isSendable(block) && !isThinking(block));
-  if (content.length === 0) throw new Error("the reply is empty");
-  return { ...reply, content };
-}
-
-const isThinking = ({ type }: Anthropic.ContentBlock) => type === "thinking" || type === "redacted_thinking";
-
-function isSendable(block: Anthropic.ContentBlock): boolean {
-  if (block.type !== "text") return true;
-  const isBlank = block.text.trim() === "";
-  return !isBlank && block.text.isWellFormed();
+/** What was just sent goes: the request if it has no reply yet; else the calls with their results. */
+function forgetLastStep(messages: Messages, options: TurnOptions): void {
+  const end = Math.max(messages.findLastIndex(isRequest), lastStep(messages)); // after Ctrl-C the step may be older
+  replaceHistory(messages, messages.slice(0, end), "rejected", options);
 }
 // #endregion
+
+// That is the agent. The rest keeps it alive: recovery, resume, bash, terminal, main. It can wait for a second reading.
 
 // #region recovery
-class WindowFull extends Error {}
-/** Whether the prompt, or the reply to it, has no room in the window, so that a shorter one can help. */
-function isTooLong(error: unknown): boolean {
-  if (!(error instanceof Anthropic.APIError)) return error instanceof WindowFull;
-  if (hasNoRoom(error)) return false;
-  const words = /^413|^400.*\b(prompt|input|context)\b.*\b(too (long|large)|limit|length|size|window|exceeds)\b/is;
-  return words.test(error.message); // each server has its own
-}
+/** Whether a shorter prompt can help. Each server has its words; our own is model_context_window_exceeded. */
+const isTooLong = (error: unknown) =>
+  /error 413|(prompt|input) is too long|context.?(length|limit|size|window)/i.test(messageOf(error));
 
-/** Whether `max_tokens` alone fills the window that the server names: then a shorter prompt does not help. */
-function hasNoRoom({ message }: Error): boolean {
-  const numbers = (message.match(/\b\d{4,7}\b/g) ?? []).map(Number);
-  return numbers.includes(MAX_TOKENS) && Math.max(...numbers) < 1.1 * MAX_TOKENS;
-}
-
-/** Calls the model. If the prompt is too long, the estimate was wrong: forgets more and more, and tries again. */
+/** Calls the model. If the prompt is too long after all: clears all results, summarizes, and tries once more. */
 async function callOrCompact(messages: Messages, options: TurnOptions): Promise<Anthropic.Message> {
-  for (const forget of [clearAll, summarizeAll]) {
-    try {
-      return await callModel(messages, options);
-    } catch (error) {
-      if (!isTooLong(error)) throw error;
-    }
-    await forget(messages, options);
+  try {
+    return await callModel(messages, options);
+  } catch (error) {
+    if (!isTooLong(error)) throw error;
+    print(`[${messageOf(error)}; CONTEXT_WINDOW is ${CONTEXT_WINDOW}; if this goes on: /clear]\n`);
+    clearAllResults(messages, options);
+    options.state.files = []; // put back, they might make it too long again
+    await autoCompact(messages, "auto", options);
+    return callModel(messages, options);
   }
-  return callModel(messages, options);
 }
 
-/** Layer 1 for all results; those of the open round go to disk. */
-async function clearAll(messages: Messages, options: TurnOptions): Promise<void> {
-  print("[micro_compact] the prompt is too long: all tool results are cleared or saved\n");
-  const open = openAt(messages);
+/** Layer 1 for all results. Those that are not answered yet go to disk, if they are long. */
+function clearAllResults(messages: Messages, options: TurnOptions): void {
   const cleared = microCompact(messages, 0);
-  const next = cleared.map((message, i) => (i < open ? message : saveLargeResults(message, options, 0)));
-  replaceHistory(messages, next, { trigger: "micro" }, options);
-}
-
-/** Layer 2, without files. If no summary can be made, a line that names the transcript takes its place. */
-async function summarizeAll(messages: Messages, options: TurnOptions): Promise<void> {
-  const answered = messages.slice(0, openAt(messages));
-  if (answered.length === 0) return;
-  print("[auto_compact triggered]\n");
-  let reply: Anthropic.Message | undefined;
-  try {
-    reply = await askForSummary(answered, options);
-  } catch (error) {
-    options.signal.throwIfAborted();
-    const mayPass = error instanceof Anthropic.AnthropicError && !isRejected(error); // overloaded, or no connection
-    if (mayPass) throw error;
+  for (const result of cleared.slice(lastStep(cleared)).flatMap(resultsIn)) {
+    result.content = saveIfLarge(String(result.content), options.state, 3_000);
   }
-  if (reply) options.state.failures = 0;
-  const summary = reply ? textOf(reply) : "(No summary could be made. The transcript has it all.)";
-  const next = compacted(messages, summary, [], options);
-  replaceHistory(messages, next, { trigger: "reactive", summary, model: reply?.model, usage: reply?.usage }, options);
-}
-// #endregion
-
-// #region outputs
-const SAVED_TO = "Output too large. Saved to: "; // the model gets this, the path and a preview
-const SINGLE_OUTPUT = 50_000; // characters of one result
-const PREVIEW = 2_000; // characters of a result that stay in the history
-
-/** Moves results to disk, the longest first, until all together are below `limit` tokens. @returns what stays */
-function saveLargeResults(message: Anthropic.MessageParam, { state }: TurnOptions, limit = LARGE_OUTPUT) {
-  const sizeOf = (result: Anthropic.ToolResultBlockParam) => String(result.content).length;
-  const longestFirst = resultsIn(message).sort((a, b) => sizeOf(b) - sizeOf(a));
-  let total = longestFirst.reduce((sum, result) => sum + sizeOf(result), 0);
-  const large: Anthropic.ToolResultBlockParam[] = [];
-  for (const result of longestFirst) {
-    const isPastLimit = total > limit * state.charsPerToken || sizeOf(result) > SINGLE_OUTPUT;
-    if (!isPastLimit || sizeOf(result) <= 1.2 * PREVIEW) break; // the others are shorter
-    large.push(result);
-    total -= sizeOf(result) - PREVIEW;
-  }
-  return mapResults(message, (result) => (large.includes(result) ? saveResult(result) : result));
-}
-
-function saveResult(result: Anthropic.ToolResultBlockParam): Anthropic.ToolResultBlockParam {
-  const text = String(result.content);
-  const file = join(TRANSCRIPT_DIR, "outputs", `${newTime()}_${basename(result.tool_use_id)}.txt`);
-  try {
-    append(file, text);
-    const content = `${SAVED_TO}${relative(WORKDIR, file)}\n${cutMiddle(text, PREVIEW)}`;
-    return { ...result, content: content.toWellFormed() };
-  } catch (error) {
-    print(`[a large result is cut and not saved: ${messageOf(error)}]\n`);
-    return { ...result, content: cutMiddle(text, SINGLE_OUTPUT).toWellFormed() };
-  }
+  replaceHistory(messages, cleared, "micro", options);
 }
 // #endregion
 
 // #region resume
-const AnyBlock = z.discriminatedUnion("type", [
-  z.looseObject({ type: z.literal("text"), text: z.string() }),
-  z.looseObject({ type: z.literal("thinking"), thinking: z.string() }),
-  z.looseObject({ type: z.literal("redacted_thinking") }),
-  z.looseObject({ type: z.literal("tool_use"), id: z.string(), name: z.string() }),
-  z.looseObject({ type: z.literal("tool_result"), tool_use_id: z.string() }),
-]);
-const Block = z.custom<Anthropic.ContentBlockParam>((value) => AnyBlock.safeParse(value).success);
-const Message = z.object({ role: z.enum(["user", "assistant"]), content: z.union([z.string(), z.array(Block)]) });
-const Compaction = z.object({ type: z.literal("compaction"), messages: z.array(Message) });
-const Rest = z.object({ charsPerToken: z.number().min(0.5).max(10), files: z.array(z.string()), todos: TodoItems });
-const Line = z.intersection(z.union([Compaction, Message]), Rest.partial());
-
-/** Continues a transcript in a new one. @returns the history as it was, with a result for each call that has none */
+/** Continues a transcript in a new one. Returns the history, with a result for each call that has none. */
 export function resume(file: string, options: TurnOptions): Messages {
-  const { state } = options;
-  const lines = readTranscript(file);
-  const history = historyIn(lines);
-  if (history.length === 0) throw new Error(`--resume: ${file} contains no messages; name another file`);
-  for (const { charsPerToken, files, todos } of lines) {
-    state.charsPerToken = charsPerToken ?? state.charsPerToken;
-    state.files = (files ?? state.files).slice(0, RECENT_FILES);
-    TODO.items = todos ?? TODO.items;
-  }
+  const entries = readEntries(file);
+  const last = entries.at(-1);
+  if (!last) throw new Error(`--resume: ${file} contains no messages; name another file`);
+  let history: Messages = [];
+  for (const entry of entries) history = "messages" in entry ? [...entry.messages] : [...history, entry.message];
   const lost = { type: "tool_result" as const, content: "(interrupted; it may have run)", is_error: true };
-  const results = callsIn(history.at(-1)).map(({ id }) => ({ ...lost, tool_use_id: id }));
-  if (results.length > 0) history.push({ role: "user", content: results });
+  const open = callsIn(history.at(-1));
+  if (open.length > 0) history.push({ role: "user", content: open.map(({ id }) => ({ ...lost, tool_use_id: id })) });
+  Object.assign(options.state, { ...last.state, file: options.state.file });
+  TODO.items = last.todos;
   const messages: Messages = [];
-  replaceHistory(messages, history, { trigger: "resume" }, options);
-  print(`[resumed ${relative(WORKDIR, file)}: ~${format(estimateTokens(messages, options))} tokens. `);
-  print(`The last request was: ${fitToScreen(lastRequest(messages))}]\n`);
+  replaceHistory(messages, history, "resume", options); // the first line of the new transcript
+  const request = history.findLast(isRequest)?.content ?? "(none)";
+  print(`[resumed ${nameOf(file)}. The last request was: ${cutMiddle(String(request), 500)}]\n`);
   return messages;
 }
 
-/** The history that a transcript ends with: that of its last rewrite, and the messages after it. */
-function historyIn(lines: z.output<typeof Line>[]): Messages {
-  let history: Messages = [];
-  for (const line of lines) {
-    if ("messages" in line) history = [...line.messages];
-    else history.push({ role: line.role, content: line.content });
+type Entry = { state: State; todos: TodoItem[] } & ({ message: Anthropic.MessageParam } | { messages: Messages });
+
+/** The entries of a transcript, up to a line that is not whole: kill -9 or a full disk cut it off. */
+function readEntries(file: string): Entry[] {
+  const lines = fs.readFileSync(file, "utf8").trimEnd().split("\n");
+  const entries: Entry[] = [];
+  try {
+    for (const line of lines) entries.push(JSON.parse(line));
+  } catch {
+    print(`[${nameOf(file)}: line ${entries.length + 1} is not whole, and is left out with what follows]\n`);
   }
-  return history;
+  return entries;
 }
 
-/** The lines of a transcript, without a last one that kill -9 has cut off. @throws what is wrong with another */
-function readTranscript(file: string): z.output<typeof Line>[] {
-  const isFile = fs.existsSync(file) && fs.statSync(safePath(file)).isFile();
-  if (!isFile) throw new Error(`--resume: there is no transcript ${file}, or it is a folder or a device`);
-  const lines = fs.readFileSync(safePath(file), "utf8").split("\n").slice(0, -1);
-  return lines.map((text, i) => {
-    try {
-      return Line.parse(JSON.parse(text));
-    } catch {
-      throw new Error(`--resume: line ${i + 1} of ${file} is broken; delete that line, or name another file`);
-    }
-  });
-}
-
-/** The text of the last request. Transcripts of earlier versions have requests in blocks, too. */
-function lastRequest(messages: Messages): string {
-  const isOurs = (message: Anthropic.MessageParam) => message.role === "user" && resultsIn(message).length === 0;
-  const request = messages.findLast((message, i) => (i === 0 ? isRequest(message) : isOurs(message)));
-  return request ? textOf(request) : "(in the summary)";
-}
-
-/** Which transcript to go on with: `named`, or else the one written last, of those that hold a message. */
-function transcriptToResume(named: string | undefined): string {
-  if (named !== undefined) return named;
-  const names = fs.existsSync(TRANSCRIPT_DIR) ? fs.readdirSync(TRANSCRIPT_DIR) : [];
-  const files = names.filter((name) => /^transcript_.*\.jsonl$/.test(name)).map((name) => join(TRANSCRIPT_DIR, name));
-  const timeOf = (file: string) => fs.lstatSync(file).mtimeMs;
-  const newestFirst = files.sort((a, b) => timeOf(b) - timeOf(a));
-  const newest = newestFirst.find((file) => historyIn(readTranscript(file)).length > 0);
+/** The transcript that the first word names, or else the one that was begun last. */
+function transcriptIn([first = ""]: string[]): string {
+  const isFile = /^\S+\.jsonl$|^\.transcripts\//.test(first);
+  if (isFile) return first;
+  const names = fs.existsSync(TRANSCRIPT_DIR) ? fs.readdirSync(TRANSCRIPT_DIR).sort() : [];
+  const newest = names.findLast((name) => name.endsWith(".jsonl"));
   if (newest === undefined) throw new Error("--resume: there is no transcript in .transcripts/");
-  return newest;
+  return join(TRANSCRIPT_DIR, newest);
 }
 // #endregion
 
 // #region bash
-const WITHHELD = /^ANTHROPIC_|^BASH_ENV$|^ENV$/; // the model's key, and files that bash would run first
+export const RESULT_LIMIT = 50_000; // characters of a tool result
+const OUTPUT_LIMIT = 1_000_000; // characters of a command's output: memory stays small
 
-/** Runs a command. @returns stdout and stderr in the order they were written, and how it ended if not with code 0 */
+/** Runs a command. Returns stdout and stderr in the order they were written, and how it ended, if not with code 0. */
 export async function runBash(command: string, signal: AbortSignal, limit = 120_000): Promise<string> {
   const child = spawn("bash", ["-c", `exec 2>&1\n${command}`], {
-    env: Object.fromEntries(Object.entries(process.env).filter(([name]) => !WITHHELD.test(name))),
-    stdio: ["ignore", "pipe", "ignore"], // one pipe for stdout and stderr (`exec 2>&1`) keeps their order
-    detached: true, // a process group of its own, so that what it starts ends with it
+    cwd: WORKDIR,
+    env: Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("ANTHROPIC_"))), // no key
+    stdio: ["ignore", "pipe", "ignore"], // one pipe: `exec 2>&1` sends stderr into it, too, which keeps the order
+    detached: true, // in a process group of its own, which can be killed as a whole
   });
   let output = "";
   child.stdout.setEncoding("utf8").on("data", (text) => {
-    output = cutMiddle(output + text); // as it arrives, so that memory stays small
+    output = cutMiddle(output + text, OUTPUT_LIMIT); // as it arrives
   });
-  const closed = new Promise<boolean>((resolve) => child.on("close", () => resolve(true)));
+  const closed = once(child.stdout, "close");
   const ending = await endOf(child, signal, limit);
-  const isOver = await Promise.race([closed, sleep(250, false)]); // a background job keeps the pipe open: nobody waits
-  const lines = [output.trimEnd() || "(no output)"];
-  if (ending !== "") lines.push(`(${ending})`);
-  if (!isOver) lines.push("(something may still be running; what it prints from now on is not shown)");
-  return lines.join("\n");
+  const isOpen = await Promise.race([closed.then(() => false), sleep(250, true)]); // true: a job holds the pipe
+  const note = isOpen ? "\n(something still runs in the background)" : "";
+  return (output.trimEnd() || "(no output)") + ending + note;
 }
 
-/** Waits until a command ends, or ends it: on Ctrl-C, or after `limit` ms. @returns how; "" for exit code 0 */
-function endOf(child: ChildProcess, signal: AbortSignal, limit: number): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const stop = (why: string) => {
-      stopGroup(child.pid);
-      resolve(why); // at once: don't wait for processes that ignore the signal
-    };
-    const interrupt = () => stop("interrupted by user");
-    const timer = setTimeout(() => stop(`timed out after ${limit / 1_000} s`), limit);
-    signal.addEventListener("abort", interrupt);
-    const release = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", interrupt); // background jobs keep running
-    };
-    child.on("exit", (code, killedBy) => {
-      release();
-      if (killedBy) resolve(`killed by ${killedBy}`);
-      else resolve(code === 0 ? "" : `exit code ${code}`);
-    });
-    child.on("error", (error) => {
-      release();
-      reject(error); // there is no bash
-    });
-  });
-}
-
-const stopping = new Set<number>(); // process groups that got SIGTERM, and no SIGKILL yet
-
-/** Ends a process group: SIGTERM now, SIGKILL in a second, or sooner if the agent exits. */
-function stopGroup(group: number | undefined): void {
-  if (group === undefined) return; // it never began
-  stopping.add(group);
-  sendSignal(group, "SIGTERM");
-  setTimeout(killGroup, 1_000, group).unref();
-}
-
-function killGroup(group: number): void {
-  stopping.delete(group);
-  sendSignal(group, "SIGKILL");
-}
-
-function sendSignal(group: number, signal: "SIGTERM" | "SIGKILL"): void {
+/** Waits until a command ends; ends it on Ctrl-C, after `limit` ms, or when the agent exits. Returns how it ended. */
+async function endOf(child: ChildProcess, signal: AbortSignal, limit: number): Promise<string> {
+  const kill = () => sendSignal(child, "SIGKILL");
+  process.on("exit", kill);
+  const timeout = AbortSignal.timeout(limit); // in a variable: Node 20 may collect it otherwise, and it never fires
   try {
-    process.kill(-group, signal); // minus: the whole group
+    const stop = AbortSignal.any([signal, timeout]);
+    const [code, killedBy] = await once(child, "exit", { signal: stop }); // throws when `stop` does
+    process.off("exit", kill); // it has ended by itself, and what it left in the background may outlive the agent
+    if (killedBy) return `\n(killed by ${killedBy})`;
+    return code === 0 ? "" : `\n(exit code ${code})`;
+  } catch (error) {
+    if (child.pid === undefined) throw error; // bash could not be started
+    sendSignal(child, "SIGTERM");
+    setTimeout(() => {
+      kill(); // in case it ignores SIGTERM
+      process.off("exit", kill);
+    }, 1_000);
+    return timeout.aborted ? `\n(timed out after ${limit / 1_000} s)` : "\n(interrupted by user)";
+  }
+}
+
+function sendSignal({ pid }: ChildProcess, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-Number(pid), signal); // a negative id means the whole group
   } catch {
     // It has ended, or it belongs to another user (sudo) and runs on.
   }
 }
 
-/** @returns at most `limit` characters: of a longer text the head and the tail */
-function cutMiddle(text: string, limit = RESULT_LIMIT): string {
+/** Returns at most `limit` characters: the head and the tail of a longer text. */
+function cutMiddle(text: string, limit: number): string {
   if (text.length <= limit) return text;
   const note = `\n[... cut here: longer than ${limit} characters ...]\n`;
   const half = Math.floor((limit - note.length) / 2);
-  return text.slice(0, half) + note + text.slice(-half);
+  return (text.slice(0, half) + note + text.slice(-half)).toWellFormed(); // the cut may have halved an emoji
 }
 // #endregion
 
 // #region terminal
-let margin = ""; // before each line; runSubagent sets it
-let isLineStart = true;
+const UNSAFE = /(?![\n\t])\p{Cc}|\p{Bidi_Control}/gu; // control characters, and those that turn the text direction
 
-/** Prints text with control and text-direction characters replaced, so that it cannot drive the terminal. */
+/** Prints text so that it cannot drive the terminal. */
 function print(text: string, style?: "dim"): void {
-  const safe = text.replaceAll("\r", "").replace(/(?![\n\t])\p{Cc}|\p{Bidi_Control}/gu, "\ufffd");
-  if (safe === "") return;
-  const indented = (isLineStart ? margin : "") + safe.replace(/\n(?=.)/g, `\n${margin}`);
-  isLineStart = safe.endsWith("\n");
-  process.stdout.write(style && process.stdout.isTTY ? styleText(style, indented) : indented);
-}
-
-function firstLines(text: string): string {
-  const start = text.split("\n").slice(0, 10).join("\n").slice(0, 500);
-  return start.length < text.length ? `${start} …` : text;
-}
-
-/** Ends the line of a text, or of thinking. A call is printed when it runs. */
-function endLine({ type }: Anthropic.ContentBlock): void {
-  if (type !== "tool_use") print("\n");
-}
-
-/** @returns the text with long runs of blanks counted, so that they hide nothing; if it is too long, head and tail */
-function fitToScreen(text: string): string {
-  const columns = (process.stdout.columns || 80) - margin.length; // none if it is no terminal, 0 in some terminals
-  const rows = process.stdout.rows || 24;
-  const shown = text
-    .replaceAll("\t", "    ")
-    .replace(/[\s\p{Cf}\p{DI}\u2800]{40,}/gu, (blanks) => ` [${blanks.length} blanks] `); // DI: drawn as nothing
-  const lines = shown.split("\n");
-  const heights = lines.map((line) => Math.ceil(Buffer.byteLength(line) / columns) || 1); // in rows, at most
-  const height = heights.reduce((sum, each) => sum + each, 0);
-  if (height <= rows - 4) return shown;
-  const part = Math.max(1, Math.floor(rows / 4) - 1); // lines of the head, and of the tail
-  const size = (part * columns) / 2; // characters of each, which may be two columns wide
-  const head = lines.slice(0, part).join("\n").slice(0, size);
-  const tail = lines.slice(-part).join("\n").slice(-size);
-  return `${head}\n[... ${text.length} characters and ${lines.length} lines in all ...]\n${tail}`;
+  const safe = text.replaceAll("\r", "").replace(UNSAFE, "\ufffd");
+  process.stdout.write(style && process.stdout.isTTY ? styleText(style, safe) : safe);
 }
 
 function messageOf(error: unknown): string {
   if (error instanceof Anthropic.APIUserAbortError) return "interrupted";
   if (error instanceof Anthropic.APIConnectionError) return `${error.message} The server is ${client.baseURL}`;
-  if (error instanceof Anthropic.APIError && error.apiMessage) {
-    const status = error.status ?? error.type; // none if it came in the middle of a reply
-    return `API error ${status}: ${error.apiMessage}`;
-  }
-  const isBroken = error instanceof Anthropic.AnthropicError && error.cause instanceof Error;
-  if (isBroken) return `the reply broke off, or could not be read, and is dropped: ${error.message}`;
-  return error instanceof Error ? error.message : String(error);
+  if (error instanceof Anthropic.APIError)
+    return `API error ${error.status ?? error.type}: ${error.apiMessage ?? error.message}`;
+  if (!(error instanceof Error)) return String(error);
+  return error.message === "terminated" ? "the connection broke in the middle of a reply" : error.message;
 }
 
-const TAKEN_OUT = "the last step is forgotten, but its effects remain; if it was too long, ask for less or begin again";
-
-/** Tells the user why a request is not done, and what to do about it. */
+/** Tells the user why a request failed, and what to do about it. */
 function report(error: unknown): void {
   let text = messageOf(error);
   if (/resolve auth/.test(text)) text = `no key: set ANTHROPIC_API_KEY, maybe in ${ENV_FILE}; npm run demo needs none`;
-  if (/^Unknown option/.test(text)) text += `; ${USAGE}`;
-  if (error instanceof Refusal) text += "; the request is forgotten, but what was done remains";
-  if (isRejected(error) || isTooLong(error)) text += `; ${TAKEN_OUT}`;
-  const isWindow = error instanceof Anthropic.APIError && (isTooLong(error) || hasNoRoom(error));
-  if (isWindow) text += "; set CONTEXT_WINDOW to the tokens of your server's window";
+  if (isRejected(error)) text += "; it was dropped, but what was done remains (if every request fails: /clear)";
   print(`\n[${text}]\n`);
   process.exitCode = 1;
 }
 // #endregion
 
-// #region context
-/** What fills the context, kind by kind, and the limits. */
-export function drawContext(messages: Messages, options: TurnOptions): string {
-  const { system, tools, state } = options;
-  const sizes = new Map([["system and tools", JSON.stringify([system, tools]).length]]);
-  for (const [i, message] of messages.entries()) {
-    for (const block of blocksOf(message)) {
-      const kind = kindOf(block, message, messages[i - 1]);
-      sizes.set(kind, (sizes.get(kind) ?? 0) + JSON.stringify(block).length);
-    }
-  }
-  const total = estimateTokens(messages, options);
-  const lines = [...sizes].map(([kind, size]) => {
-    const tokens = size / state.charsPerToken;
-    return `${kind.padEnd(26)} ${"█".repeat(Math.ceil((30 * tokens) / total))} ${format(tokens)}`;
-  });
-  const limits = `limit ${format(THRESHOLD)}, ${format(COLD_THRESHOLD)} when the prompt cache is cold`;
-  return [...lines, `context: ~${format(total)} tokens; ${limits}`].join("\n");
+// #region rejected
+class Refusal extends Error {} // by the model
+
+/** Whether sending the same messages again would fail again. */
+function isRejected(error: unknown): boolean {
+  const isInvalid = error instanceof Anthropic.APIError && [400, 413].includes(error.status ?? 0);
+  return isInvalid || error instanceof Refusal;
 }
 
-function kindOf(block: Anthropic.ContentBlockParam, message: Anthropic.MessageParam, before?: Anthropic.MessageParam) {
-  if (message.role === "assistant") return "replies";
-  if (isRequest(message)) return "requests";
-  if (block.type !== "tool_result") return "summary, files, reminders";
-  const call = callsIn(before).find(({ id }) => id === block.tool_use_id);
-  return `results of ${call?.name}`;
+/** Returns the reply without what the API rejects: blank text, thinking at the end. Throws if it can't be used. */
+function checkReply(reply: Anthropic.Message): Anthropic.Message {
+  const reason = reply.stop_reason ?? "";
+  if (reason === "refusal") throw new Refusal("the model refused");
+  const isCut = ["max_tokens", "model_context_window_exceeded"].includes(reason); // a call may be cut in half
+  if (isCut) throw new Error(`the reply was cut off (${reason}) and is dropped; ask for less in one go`);
+  const content = reply.content.filter((block) => block.type !== "text" || block.text.trim() !== "");
+  const last = content.findLastIndex(({ type }) => type === "text" || type === "tool_use"); // after it, thinking
+  if (last < 0) throw new Error("the reply is empty");
+  return { ...reply, content: content.slice(0, last + 1) };
 }
 // #endregion
 
 // #region main
-const PROGRAM = basename(import.meta.filename);
-const USAGE = `usage: npx tsx agents/${PROGRAM} [-y: never ask] [--resume [FILE.jsonl]] ["a request"]`;
-
-/** In a terminal, lines that arrive together are one request: a paste, or what was typed during a turn. */
-async function* typedRequests(rl: Interface, lines: string[]): AsyncGenerator<string> {
-  while (true) {
-    rl.prompt(true);
-    const isReady = () => lines.length > 0 && rl.line === ""; // the last line of a paste may lack its Enter
-    while (!isReady()) {
-      await once(rl, "line");
-      await sleep(50); // for the other lines of a paste
-    }
-    const request = lines.join("\n");
-    lines.length = 0;
-    yield request;
-  }
-}
-
-/** @returns y, or a for always @throws if the user answers anything else: that is a no */
-async function ask(rl: Interface, question: string, signal?: AbortSignal): Promise<string> {
-  if (!rl.terminal) throw new Error("not run: there is no terminal, so nobody can be asked; -y runs everything");
-  const shown = question.split("\n");
-  const last = shown.pop(); // the question itself, with the path: it is never cut
-  if (shown.length > 0) print(`${fitToScreen(shown.join("\n"))}\n`);
-  print(`${last}\n`);
-  const answer = await rl.question("[y: yes, a: always, anything else: no] ", { signal });
-  if (answer === "y" || answer === "a") return answer;
-  throw new Error(`not run: the user said no: ${answer || "(nothing)"}`);
-}
-
-function clearLine(rl: Interface): void {
-  if (rl.line === "") return;
-  rl.write(null, { ctrl: true, name: "e" }); // Ctrl-E: to the end of the line
-  rl.write(null, { ctrl: true, name: "u" }); // Ctrl-U: deletes what is before the cursor
-}
-
-/** However the agent ends, the running command ends with it. */
-function endAtExit(abortTurn: () => void): void {
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
-  process.stdout.on("error", () => process.exit(1)); // its reader is gone, as in `… | head -1`
-  process.on("exit", () => {
-    abortTurn();
-    stopping.forEach(killGroup);
-  });
-}
-
-/** Carries out a request of the user, or a command that begins with / */
+/** Carries out a request of the user, /compact with instructions, or /clear. */
 async function obey(request: string, messages: Messages, options: TurnOptions): Promise<void> {
-  const [command, ...focus] = request.trim().split(" ");
-  if (command === "/context") return print(`${drawContext(messages, options)}\n`);
-  if (command === "/compact") return autoCompact(messages, "manual", options, focus.join(" "));
+  const line = request.trim();
+  const isCompact = /^\/compact( .*)?$/.test(line); // with more lines it is a request
+  if (isCompact) return autoCompact(messages, "manual", options, line.slice("/compact ".length));
+  if (line === "/clear") return clear(messages, options);
   return runTurn(messages, request, options);
 }
 
-/** @returns the file that --resume names, which is then no request any more */
-function takeTranscript(words: string[]): string | undefined {
-  const [first = ""] = words;
-  const isNamed = first.endsWith(".jsonl") && (fs.existsSync(first) || !/\s/.test(first));
-  return isNamed ? words.shift() : undefined;
+/** Starts again. The transcript goes on, and holds what was before. */
+function clear(messages: Messages, options: TurnOptions): void {
+  const { state } = options;
+  TODO.items = [];
+  Object.assign(state, newState(), { file: state.file, isTranscriptOver: state.isTranscriptOver });
+  replaceHistory(messages, [], "clear", options);
+  print("[cleared]\n");
 }
+
+/** Lines that arrive together are one request: a paste, or what was typed during a turn. Ctrl-C drops them. */
+async function* typedRequests(rl: Interface): AsyncGenerator<string> {
+  const lines: string[] = [];
+  print("Ctrl-C stops a turn, Ctrl-D or q leaves\n", "dim");
+  rl.on("line", (line) => lines.push(line));
+  rl.on("SIGINT", () => {
+    lines.length = 0;
+    if (rl.line !== "") rl.write(null, { ctrl: true, name: "u" }); // clears what is typed
+  });
+  while (true) {
+    rl.prompt(true); // true: the cursor stays behind what was typed during the turn
+    if (lines.length === 0) await once(rl, "line");
+    let seen = 0;
+    while (seen < lines.length || rl.line !== "") {
+      seen = lines.length;
+      await sleep(50); // for more lines of a paste, and for Enter after the last
+    }
+    yield lines.splice(0).join("\n");
+  }
+}
+
+/** The requests: the one on the command line; or those typed in a terminal; or, of a pipe, one a line. */
+function requestsFrom(rl: Interface, words: string[]): AsyncIterable<string> | string[] {
+  if (words.length > 0) return [words.join(" ")];
+  return process.stdin.isTTY ? typedRequests(rl) : rl;
+}
+
+/** Returns the answer if it is yes or always. Throws on any other: that is a no. */
+async function ask(rl: Interface, question: string, signal: AbortSignal): Promise<string> {
+  if (!process.stdin.isTTY) throw new Error("not run: without a terminal nobody can be asked; -y allows everything");
+  print(`${question}\n`);
+  const answer = (await rl.question("[y: yes, a: always, anything else: no] ", { signal })).trim();
+  if (/^(y|yes|a|always)$/i.test(answer)) return answer;
+  throw new Error(`not run: the user said no: ${answer}`);
+}
+
+const leave = () => process.stdout.write("", () => process.exit()); // once all is printed; an open readline would stay
 
 async function main(): Promise<void> {
   const flags = { y: { type: "boolean", short: "y" }, resume: { type: "boolean" } } as const;
   const args = parseArgs({ allowPositionals: true, options: flags });
-  checkLimits();
   const { stdin: input, stdout: output } = process;
-  const terminal = Boolean(input.isTTY && output.isTTY);
-  const rl = createInterface({ input, output, terminal, prompt: `${PROGRAM.slice(0, 3)} >> ` });
-  const lines: string[] = []; // typed, and not yet carried out
-  let turn: AbortController | undefined; // while one runs
-
-  if (terminal) {
-    rl.on("line", (line) => lines.push(line));
-    const isOpen = () => turn !== undefined || lines.length > 0;
-    rl.on("close", () => process.exit(isOpen() ? 1 : process.exitCode)); // Ctrl-D; 1: something is not done
-  }
-  rl.on("SIGINT", () => {
-    lines.length = 0;
-    clearLine(rl);
-    if (turn) return turn.abort(new Error("interrupted"));
-    print("\n[Ctrl-D or q leaves]\n");
-    rl.prompt();
-  });
-  endAtExit(() => turn?.abort());
-
+  const rl = createInterface({ input, output, prompt: `${basename(import.meta.filename).slice(0, 3)} >> ` });
+  let interrupt = new AbortController();
   let always = args.values.y;
+
   const approve = async (question: string) => {
-    await sleep(0, undefined, { signal: turn?.signal }); // first let Ctrl-C, or a closed stdout, be noticed
     if (always) return;
-    const answer = await ask(rl, question, turn?.signal);
-    always = answer === "a";
+    const answer = await ask(rl, question, interrupt.signal);
+    always = /^a/i.test(answer);
   };
 
-  const { signal } = new AbortController();
-  const base = { system: SYSTEM, tools: TOOLS, approve, signal, state: newState() };
-  const messages = args.values.resume ? resume(transcriptToResume(takeTranscript(args.positionals)), base) : [];
+  const options = { system: SYSTEM, tools: TOOLS, approve, signal: interrupt.signal, state: newState() };
+  const transcript = args.values.resume ? transcriptIn(args.positionals) : undefined;
+  const messages = transcript ? resume(transcript, options) : [];
+
   const carryOut = async (request: string) => {
-    turn = new AbortController();
-    process.exitCode = 0; // report makes it 1
-    await obey(request, messages, { ...base, signal: turn.signal }).catch(report);
-    turn = undefined;
+    interrupt = new AbortController();
+    await obey(request, messages, { ...options, signal: interrupt.signal }).catch(report);
+    print(`[context: ~${estimateTokens(messages, options)} of ${THRESHOLD} tokens]\n`, "dim");
   };
+
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1)); // kills the command
+  output.on("error", () => process.exit(1)); // its reader is gone, as in `… | head -1`
+  rl.on("SIGINT", () => interrupt.abort()); // Ctrl-C in a terminal
+  if (input.isTTY) rl.on("close", leave); // Ctrl-D; a pipe closes while its requests still run
 
   announceSkills();
-  if (args.positionals.length > 0) return carryOut(args.positionals.join(" "));
-  const requests = terminal ? typedRequests(rl, lines) : rl; // piped: each line is one
-  for await (const request of requests) {
-    if (["q", "exit", "/exit"].includes(request.trim())) return;
+  const words = args.positionals.filter((word) => word !== transcript);
+  for await (const request of requestsFrom(rl, words)) {
+    if (request.trim() === "q") return;
     if (request.trim() !== "") await carryOut(request);
   }
 }
 
 const isProgram = process.argv[1] && fs.realpathSync(process.argv[1]) === import.meta.filename;
-if (isProgram) main().catch(report).finally(process.exit); // readline would wait for more input
+if (isProgram) main().catch(report).finally(leave);
 // #endregion

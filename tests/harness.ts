@@ -15,11 +15,11 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { after, type TestContext, test as testOfNode } from "node:test";
 import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
-import { buildSync } from "esbuild";
+import { build } from "esbuild";
 import {
   type Failure,
   type Reply,
@@ -64,17 +64,21 @@ const expected: RegExp[] = [];
 /** A request that a server rejects fails the suite, unless the test says so with this: once for each rejection. */
 export const expectRejection = (message: RegExp) => void expected.push(message);
 
-after(async () => {
-  await Promise.all(servers.map((each) => each.close()));
-  rmSync(folder, { recursive: true, force: true });
-  const rejected = servers.flatMap(({ journal }) =>
-    journal.flatMap(({ status, error }) => (status > 200 && error) || []),
-  );
+/** @throws what the servers rejected though no test said so, and what they were to reject and did not */
+export function checkRejections(): void {
+  const journals = servers.map(({ journal }) => journal.splice(0));
+  const rejected = journals.flat().flatMap(({ status, error }) => (status > 200 && error) || []);
   const surprises = rejected.filter((error) => {
     const i = expected.findIndex((message) => message.test(error));
     return i < 0 || !expected.splice(i, 1);
   });
   assert.deepEqual({ surprises, expected }, { surprises: [], expected: [] }, "what the servers rejected");
+}
+
+after(async () => {
+  await Promise.all(servers.map((each) => each.close()));
+  rmSync(folder, { recursive: true, force: true });
+  if (!hasFailed) checkRejections();
 });
 
 export const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
@@ -84,16 +88,35 @@ export const bash = (...commands: string[]): Reply => call(...commands.map((comm
 export const user = (content: string): Anthropic.MessageParam => ({ role: "user", content });
 export const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
   typeof content === "string" ? [{ type: "text", text: content }] : content;
+const textOf = (content: string | { type: string; text?: string }[] = "") =>
+  typeof content === "string" ? content : content.map(({ text = "" }) => text).join("");
 /** The results in a history, in their order. */
 export const resultsIn = (messages: Messages) =>
   messages.flatMap(blocksOf).flatMap((block) => {
     if (block.type !== "tool_result") return [];
-    return [{ id: block.tool_use_id, text: String(block.content), failed: block.is_error === true }];
+    return [{ id: block.tool_use_id, text: textOf(block.content), failed: block.is_error === true }];
   });
+/** The texts that one side says: what the user asks, or what the model answers. Results are none. */
+export const textsIn = (messages: Messages, role: "user" | "assistant" = "user") =>
+  messages
+    .filter((message) => message.role === role)
+    .flatMap(blocksOf)
+    .flatMap((block) => (block.type === "text" ? block.text : []));
+/** A history in one form, whatever form it has: what means the same to the API is equal. */
+export const plain = (messages: Messages) =>
+  messages.map((message) => ({
+    role: message.role,
+    blocks: blocksOf(message).map((block) => {
+      if (block.type === "text") return { type: "text", text: block.text };
+      return block.type === "tool_result"
+        ? { type: "tool_result", ...resultsIn([{ role: "user", content: [block] }])[0] }
+        : block;
+    }),
+  }));
 
 /** What all lessons export. A later one needs more options, and makes what it needs by `newState`. */
 export type Lesson = {
-  agentLoop(messages: Messages, options: Basics): Promise<Anthropic.Message>;
+  agentLoop(messages: Messages, options: Basics): Promise<void>;
   runTurn(messages: Messages, request: string, options: Basics): Promise<void>;
   SYSTEM: string;
   TOOLS: Anthropic.Tool[];
@@ -104,16 +127,29 @@ type Body = (t: TestContext) => void | Promise<void>;
 type Case = (name: string, body: Body) => void;
 const { PRACTICE, PRACTICE_WAIT = 60_000 } = process.env; // a reader's own version of a lesson, which takes its place
 let stepOfTests = "";
+let hasFailed = false; // in practice one failure is enough
 /** Says for which step of tools/practice/steps.yaml the tests are that follow; "program" is what needs no writing. */
 export function step(name: string): void {
   stepOfTests = name;
 }
 
-/** A test. In practice its name begins with its step. */
+/** A test. In practice those of one lesson run that belong to a step or have a name, if that is asked for. */
 export function test(name: string, ...rest: [Body] | [options: { skip: string | false }, Body]): void {
   const [options, body] = rest.length === 2 ? rest : [{}, rest[0]];
-  const isNamed = PRACTICE && stepOfTests !== "";
-  void testOfNode(isNamed ? `${stepOfTests} | ${name}` : name, options, body);
+  if (!PRACTICE) return void testOfNode(name, options, body);
+  const { PRACTICE_STEP = "", PRACTICE_TEST } = process.env;
+  const [lesson = ""] = /^s\d\d(?=: )/.exec(name) ?? [];
+  const isAsked = PRACTICE_TEST ? PRACTICE_TEST === name : ["all", stepOfTests].includes(PRACTICE_STEP);
+  if (!isAsked || !basename(PRACTICE).startsWith(lesson)) return;
+  void testOfNode(name, options, async (t) => {
+    if (hasFailed) return t.skip();
+    try {
+      await body(t);
+    } catch (error) {
+      hasFailed = true;
+      throw error;
+    }
+  });
 }
 
 /** Runs cases on several lessons. Their names begin with the lesson's: `s01: …`, `s06: …` */
@@ -159,34 +195,40 @@ export async function capture<T>(work: () => T | Promise<T>): Promise<{ value: T
 
 let ended = ""; // with what the last turn of a test failed, which says more than what a test then misses
 let trace = ""; // where that was thrown
-/** Carries out a request, after a history that grows in place. `error` is what was thrown. */
-export async function turn(
-  lesson: Lesson,
-  replies: Reply[],
-  more: Partial<Basics> & { messages?: Messages; request?: string } = {},
-) {
-  const { messages = [], request = "go", ...options } = more;
+/** What happens while the model gives these replies. `error` is what was thrown. */
+async function watch(messages: Messages, replies: Reply[], work: () => Promise<void>) {
   server.model = scripted(...replies);
   const before = server.journal.length;
-  const { value: error, printed } = await capture(() =>
-    lesson.runTurn(messages, request, optionsFor(lesson, options)).then(
-      () => undefined,
-      (thrown) => {
-        trace = `\n${thrown.stack}`;
-        return String(thrown);
-      },
-    ),
-  );
+  const { value: error, printed } = await capture(async () => {
+    try {
+      await work();
+    } catch (thrown) {
+      if (thrown instanceof Error) trace = `\n${thrown.stack}`;
+      return String(thrown);
+    }
+  });
   const sent = server.journal.slice(before).map(({ request }) => request);
   const results = resultsIn(messages);
   ended = error ?? results.find(({ text }) => text.startsWith("write me"))?.text ?? ended;
   return { messages, error, printed, sent, results };
 }
 
+type Talk = Partial<Basics> & { maxRounds?: number; messages?: Messages };
+/** Carries out a request, after a history that grows in place. */
+export function turn(lesson: Lesson, replies: Reply[], talk: Talk & { request?: string } = {}) {
+  const { messages = [], request = "go", ...options } = talk;
+  return watch(messages, replies, () => lesson.runTurn(messages, request, optionsFor(lesson, options)));
+}
+
+/** The same without what a turn is besides the loop. The history ends with a request. */
+export function loop(lesson: Lesson, replies: Reply[], talk: Talk = {}) {
+  const { messages = [user("go")], ...options } = talk;
+  return watch(messages, replies, () => lesson.agentLoop(messages, optionsFor(lesson, options)));
+}
+
 /** Asks once more, which shows that the API accepts what is left of a conversation. Returns it as it was sent. */
 export async function goOn(lesson: Lesson, messages: Messages): Promise<Messages> {
-  const options = { messages: [...messages], request: "and now?" };
-  const { error, sent } = await turn(lesson, [say("still here")], options);
+  const { error, sent } = await loop(lesson, [say("still here")], { messages: [...messages, user("and now?")] });
   assert.equal(error, undefined, "the conversation goes on");
   return sent[0]?.messages ?? [];
 }
@@ -197,13 +239,14 @@ export function sourceOf(lesson: string): string {
   return fileURLToPath(new URL(`../agents/${lesson}.ts`, import.meta.url));
 }
 
-/** Waits until something is so. @throws after a minute, in practice after five seconds */
+/** Waits until something is so, and until what was printed before is read. @throws after a minute, in practice sooner */
 export async function until(isSo: () => boolean): Promise<void> {
   const end = Date.now() + Number(PRACTICE_WAIT);
   while (!isSo()) {
     assert.ok(Date.now() < end, `waited in vain: ${isSo}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
+  await new Promise((resolve) => setImmediate(resolve));
 }
 
 /** Whether a process is there and no zombie. */
@@ -216,29 +259,27 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-const programs = new Map<string, string>();
-after(() => {
-  for (const program of programs.values()) rmSync(dirname(dirname(program)), { recursive: true, force: true });
+const programs = new Map<string, Promise<string>>();
+after(async () => {
+  for (const program of await Promise.all(programs.values()))
+    rmSync(dirname(dirname(program)), { recursive: true, force: true });
 });
 /**
  * A lesson and its packages in one file without types, which starts six times as fast as with tsx. It is at
  * `<folder>/agents/<lesson>.mjs`, so the .env that it reads is `<folder>/.env`.
  */
-function programOf(lesson: string, dotEnv: string | undefined): string {
-  const known = programs.get(`${lesson} ${dotEnv}`); // written once: a program that is starting may be reading it
-  if (known) return known;
+async function programOf(lesson: string, dotEnv: string | undefined): Promise<string> {
   const above = newFolder();
   const outfile = join(above, "agents", `${lesson}.mjs`);
   const require = 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);';
   const options = { bundle: true, platform: "node", format: "esm", target: "es2024", banner: { js: require } } as const;
-  buildSync({ entryPoints: [sourceOf(lesson)], outfile, ...options });
   if (dotEnv !== undefined) writeFileSync(join(above, ".env"), dotEnv);
-  programs.set(`${lesson} ${dotEnv}`, outfile);
+  await build({ entryPoints: [sourceOf(lesson)], outfile, ...options });
   return outfile;
 }
 
 /** A terminal is made by util-linux' script, which not every system has. False, or the reason to skip a test. */
-export const noTerminal =
+export const noTerminal: string | false =
   process.platform === "linux" && existsSync("/usr/bin/script") ? false : "needs script of util-linux";
 type Setting = {
   replies?: Reply[];
@@ -264,15 +305,17 @@ export async function start(t: TestContext, lesson: string, args: string[] = [],
   }
   const own = await newServer(...replies);
   own.fail(...failures);
-  let command = [process.execPath, programOf(lesson, dotEnv), ...args];
+  const program = programs.get(`${lesson} ${dotEnv}`) ?? programOf(lesson, dotEnv);
+  programs.set(`${lesson} ${dotEnv}`, program); // made once: another test may be starting it
+  let command = [process.execPath, await program, ...args];
   const quoted = command.map((word) => `'${word}'`).join(" ");
   if (shell !== undefined) command = ["bash", "-c", `set -o pipefail; ${shell(quoted)}`];
   if (terminal) command = ["/usr/bin/script", "-qec", shell?.(quoted) ?? quoted, "/dev/null"];
-  const [program = "", ...words] = command;
+  const [name = "", ...words] = command;
   const inherited = Object.fromEntries(Object.entries(process.env).filter(([, value]) => value));
   const colors = { TERM: "xterm", NO_COLOR: undefined, CI: undefined }; // Node leaves them out where CI or NO_COLOR is set
   const variables = { ...inherited, ANTHROPIC_BASE_URL: own.url, ...colors, ...env };
-  const child = spawn(program, words, { cwd, env: variables });
+  const child = spawn(name, words, { cwd, env: variables });
   let screen = "";
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding("utf8").on("data", (text: string) => {
@@ -290,32 +333,16 @@ export async function start(t: TestContext, lesson: string, args: string[] = [],
     rmSync(cwd, { recursive: true, force: true });
   });
   let seen = 0;
-  /** Waits until a text appears after the one that was waited for before. */
-  const waitFor = async (text: string) => {
-    await until(() => screen.includes(text, seen) || isOver);
-    const at = screen.indexOf(text, seen);
-    assert.ok(at >= 0, `"${text}" did not appear:\n${screen}`);
-    seen = at + text.length;
+  /** Waits until something appears after what was waited for before. */
+  const waitFor = async (what: string | RegExp) => {
+    const find = () => {
+      const [found = ""] = typeof what === "string" ? [what] : (what.exec(screen.slice(seen)) ?? []);
+      const at = found === "" ? -1 : screen.indexOf(found, seen);
+      return at < 0 ? undefined : at + found.length;
+    };
+    await until(() => find() !== undefined || isOver);
+    seen = find() ?? assert.fail(`${what} did not appear:\n${screen}`);
   };
   const type = (keys: string) => child.stdin.write(keys);
   return { child, cwd, journal: own.journal, ended, screen: () => screen, waitFor, type };
-}
-
-/** What a screen of 24 lines and 80 columns shows when a lesson asks about a call. The answer is no. */
-export async function screenAt(
-  t: TestContext,
-  lesson: string,
-  content: ReplyBlock,
-  files: Record<string, string> = {},
-) {
-  const shell = (agent: string) => `stty cols 80 rows 24; ${agent}`;
-  const run = await start(t, lesson, [], { files, replies: [call(content), say("Done.")], terminal: true, shell });
-  await run.waitFor(`${lesson.slice(0, 3)} >> `);
-  run.type("go\r");
-  await run.waitFor("anything else: no] ");
-  run.type("\r");
-  await run.waitFor("Done.");
-  const [question = ""] = run.screen().split("[y: yes");
-  const rows = question.split("\r\n").flatMap((line) => line.match(/.{1,80}/gu) ?? [""]);
-  return rows.slice(-23).join("\n");
 }

@@ -21,22 +21,7 @@ import { basename, join } from "node:path";
 import { after, beforeEach } from "node:test";
 import type { TurnOptions } from "../agents/s02_tool_use.ts";
 import type { ReplyBlock } from "../tools/offline/server.ts";
-import {
-  call,
-  emptyWorkspace,
-  folder,
-  goOn,
-  noTerminal,
-  onEach,
-  resultsIn,
-  say,
-  screenAt,
-  start,
-  step,
-  test as testOf,
-  turn,
-  use,
-} from "./harness.ts";
+import { call, emptyWorkspace, folder, goOn, loop, onEach, say, step, use } from "./harness.ts";
 
 const s02 = await import("../agents/s02_tool_use.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
@@ -57,7 +42,7 @@ onEach({ s02, s06 }, (lesson, test) => {
 
   /** The results of these calls in one reply; the API accepts what is left. */
   async function calling(calls: ReplyBlock[], approve?: Approve) {
-    const { error, results, messages } = await turn(lesson, [call(...calls), say("done")], approve && { approve });
+    const { error, results, messages } = await loop(lesson, [call(...calls), say("done")], approve && { approve });
     assert.equal(error, undefined);
     await goOn(lesson, messages);
     return results;
@@ -77,18 +62,36 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.deepEqual(schemas.get("write_file")?.properties, { path: { type: "string" }, content: { type: "string" } });
   });
 
+  test("input that does not fit is an error that names the tool and the field, and nothing runs", async () => {
+    const wrong: [string, unknown, string][] = [
+      ["bash", { command: ["touch", "f"] }, "command"],
+      ["read_file", { path: null }, "path"],
+      ["read_file", { path: "f", offset: 0 }, "offset"],
+      ["read_file", { path: "f", limit: 1.5 }, "limit"],
+      ["write_file", { path: "f" }, "content"],
+      ["edit_file", { path: "f", old_text: "", new_text: "a" }, "old_text"],
+    ];
+    const results = await calling(wrong.map(([name, input]) => use(name, input)));
+    for (const [i, [name, , field]] of wrong.entries()) {
+      assert.match(`${results[i]?.failed} ${results[i]?.text}`, new RegExp(`^true (?=.*${name})(?=.*${field})`, "s"));
+    }
+    assert.ok(!existsSync("f"), "nothing was written");
+  });
+
   step("runTool");
-  test("a new tool is a new entry: the loop runs it, and tells the model what it throws", async (t) => {
+  test("a new tool is a new entry: the loop shows the call, runs it, and tells the model what it throws", async (t) => {
     TOOLS.push({ name: "shout", description: "Shout.", input_schema: { type: "object" } });
     TOOL_HANDLERS.shout = (input: unknown) => {
       if (JSON.stringify(input) === "{}") throw new Error("shout what?");
+      process.stdout.write("(now it runs)");
       return JSON.stringify(input).toUpperCase();
     };
     t.after(() => {
       TOOLS.pop();
       delete TOOL_HANDLERS.shout;
     });
-    const results = await calling([use("shout", { a: "b" }), use("shout", {})]);
+    const { results, printed } = await loop(lesson, [call(use("shout", { a: "b" }), use("shout", {})), say("done")]);
+    assert.match(printed, /shout.*"b"(.|\n)*\(now it runs\)/);
     assert.deepEqual(
       results.map(({ text, failed }) => [text, failed]),
       [
@@ -102,27 +105,26 @@ onEach({ s02, s06 }, (lesson, test) => {
     const unknown = ["shell", "constructor", "__proto__"];
     const results = await calling(unknown.map((name) => use(name, {})));
     for (const [i, name] of unknown.entries()) {
-      assert.ok(results[i]?.failed);
+      assert.equal(results[i]?.failed, true);
       for (const each of [name, "bash", "read_file", "write_file", "edit_file"])
-        assert.ok(results[i]?.text.includes(each), `${each}: ${results[i]?.text}`);
+        assert.ok(results[i].text.includes(each), `${each}: ${results[i].text}`);
     }
   });
 
-  test("input that does not fit is an error that names the tool and the field, and nothing runs", async () => {
-    const wrong: [string, unknown, string][] = [
-      ["bash", { command: ["touch", "f"] }, "command"],
-      ["read_file", { path: null }, "path"],
-      ["read_file", { path: "f", offset: 0 }, "offset"],
-      ["read_file", { path: "f", limit: 1.5 }, "limit"],
-      ["write_file", { path: "f" }, "content"],
-      ["edit_file", { path: "f", old_text: "", new_text: "a" }, "old_text"],
-    ];
-    const results = await calling(wrong.map(([name, input]) => use(name, input)));
-    for (const [i, [name, , field]] of wrong.entries()) {
-      assert.ok(results[i]?.failed);
-      assert.match(results[i].text, new RegExp(`(?=.*${name})(?=.*${field})`, "s"));
-    }
-    assert.ok(!existsSync("f"));
+  test("after Ctrl-C at the question no file changes, and no other call runs", async () => {
+    const stop = new AbortController();
+    const approve: Approve = async () => {
+      stop.abort(new Error("interrupted"));
+      stop.signal.throwIfAborted();
+    };
+    writeFileSync("f", "old");
+    const calls = call(use("write_file", { path: "f", content: "new" }), use("read_file", { path: "f" }));
+    const { results } = await loop(lesson, [calls], { signal: stop.signal, approve });
+    assert.deepEqual(
+      results.map(({ failed }) => failed),
+      [true, true],
+    );
+    assert.equal(contentOf("f"), "old");
   });
 
   step("runEdit");
@@ -168,13 +170,6 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.equal(asked.length, 2);
   });
 
-  step("runRead");
-  test("an error of the system is passed on as it is, without advice for the user", async () => {
-    const [result] = await calling([use("read_file", { path: "x".repeat(300) })]);
-    assert.match(result?.text ?? "", /^ENAMETOOLONG[^;]*$/);
-  });
-
-  step("runEdit");
   test("an edit or a write that cannot be done is an error, and nobody is asked", async () => {
     writeFileSync("f", "text");
     const edit = use("edit_file", { path: "f", old_text: "none", new_text: "x" });
@@ -271,8 +266,6 @@ onEach({ s02, s06 }, (lesson, test) => {
     writeFileSync("f", "1\n2\n3\n4\n5\n");
     assert.equal(await runRead("f"), "1\n2\n3\n4\n5");
     assert.equal(await runRead("f", 4), "4\n5");
-    writeFileSync("long", "line ".repeat(50));
-    assert.equal(await runRead("long"), "line ".repeat(50));
     assert.equal(await runRead("f", 4, 2), "4\n5");
     assert.match(await runRead("f", 1, 2), /^1\n2\n(?!3\n)(?=.*\b3\b)(?=.*\boffset\b)/s, "3 remain");
     await assert.rejects(async () => runRead("f", 6), /\b5\b/);
@@ -280,42 +273,30 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.doesNotMatch(await runRead("empty"), /undefined|\b1\b/);
   });
 
-  step("runEdit");
-  test("read_file of more than 10 MB says what to do, and reads only the lines that are asked for", async () => {
-    writeFileSync("f", "1\n2\n3 中文\n4\n");
-    truncateSync("f", 3_000_000_000); // of which the disk holds nothing
-    await assert.rejects(async () => runRead("f"), /\bf\b.*\b10 MB.*\boffset\b/);
-    assert.throws(() => runEdit("f", "1", "2"), /\bf\b/);
-    assert.match(await runRead("f", 2, 2), /^2\n3 中文\n.*\boffset\b.*\b4\b/);
-    const rest = await runRead("f", 5);
-    assert.ok(rest.length < 2_000_000, `${rest.length} characters of one endless line`);
+  test("read_file gives 1,000 lines unless asked for more, and says how to go on", async () => {
+    writeFileSync("f", Array.from({ length: 1_200 }, (_, i) => `line ${i + 1}\n`).join(""));
+    const text = await runRead("f");
+    assert.match(text, /^line 1\n(?:.|\n)*\nline 1000\n(?!line)(?=.*\b200\b)(?=.*\boffset\b)(?=.*\b1001\b)/);
+    assert.match(await runRead("f", 1_001), /^line 1001\n(?:.|\n)*\nline 1200$/);
+    assert.match(await runRead("f", 1, 1_200), /\nline 1200$/);
   });
 
-  step("runRead");
-  test("read_file finds lines of a large file that begin in one part of it and end in another", async () => {
-    const lines = Array.from({ length: 200_000 }, (_, i) => `${i + 1} ${"中".repeat(20)}`);
-    writeFileSync("f", lines.join("\n"));
-    await assert.rejects(async () => runRead("f", 200_001), /200001/);
-    let next = 150_000; // from here to the end in as many calls as it takes
-    const read: string[] = [];
-    while (next <= 200_000) {
-      const [, part = "", offset] = /^(.*?)(?:\n\[.*\boffset (\d+)\])?$/s.exec(await runRead("f", next)) ?? [];
-      read.push(part);
-      next = Number(offset ?? 200_001);
-    }
-    assert.ok(read.join("\n") === lines.slice(149_999).join("\n"), `${read.length} parts`);
+  test("lines that are longer than a result are an error that says to name a smaller limit", async () => {
+    writeFileSync("f", `${"x".repeat(100)}\n`.repeat(900));
+    await assert.rejects(async () => runRead("f"), /\bf\b.*limit/);
+    assert.equal((await runRead("f", 401, 400)).split("\n")[399], "x".repeat(100));
   });
 
-  step("runEdit");
-  test("read_file says what is wrong with a missing file, a folder, a pipe and binary files", async () => {
+  test("read_file says what is wrong with a missing file, a folder, a binary file and one above 10 MB", async () => {
     await assert.rejects(async () => runRead("missing"), /missing/);
-    await assert.rejects(async () => runRead("."));
-    await lesson.runBash("mkfifo pipe", new AbortController().signal);
-    await assert.rejects(async () => runRead("pipe"), /pipe/);
+    await assert.rejects(async () => runRead("."), /bash/);
+    await assert.rejects(async () => runRead("/etc/passwd"), /passwd/);
+    writeFileSync("large", "1\n");
+    truncateSync("large", 10_000_001);
+    await assert.rejects(async () => runRead("large", 1, 1), /large.*10 MB.*bash/);
     for (const bytes of [Buffer.from("a\0b"), Buffer.from("caf\xe9", "latin1")]) {
       writeFileSync("blob", bytes);
-      await assert.rejects(async () => runRead("blob"), /blob/);
-      assert.throws(() => runEdit("blob", "a", "b"), /blob/);
+      await assert.rejects(async () => runRead("blob"), /blob.*bash/);
     }
   });
 
@@ -325,15 +306,9 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.equal(contentOf("a/b/c.txt"), "中文");
     runWrite("a/b/c.txt", "");
     assert.equal(contentOf("a/b/c.txt"), "");
-    assert.throws(() => runWrite("a/b", "x"), /a\/b/);
-  });
-
-  step("runEdit");
-  test("write_file takes a name as long as the system allows", () => {
-    const name = "名".repeat(85); // 255 bytes
-    runWrite(name, "old");
-    runEdit(name, "old", "new");
-    assert.equal(contentOf(name), "new");
+    for (const folder of ["a/b", "."]) assert.throws(() => runWrite(folder, "x"), new RegExp(`^Error: ${folder}`));
+    const left = ["a", "a/b", ".."].flatMap((folder) => readdirSync(folder)).filter((name) => name.endsWith(".tmp"));
+    assert.deepEqual(left, [], "nothing is left in the folder, nor in the one above it");
   });
 
   test("a write replaces the file at once, keeps its mode and leaves nothing else behind", () => {
@@ -341,8 +316,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     chmodSync("f", 0o775); // more than most umasks allow a new file
     linkSync("f", "other"); // is still the old file after the rename
     runWrite("f", "new");
-    runEdit("f", "new", "newer");
-    assert.deepEqual([contentOf("f"), contentOf("other")], ["newer", "the old content"]);
+    assert.deepEqual([contentOf("f"), contentOf("other")], ["new", "the old content"]);
     assert.equal(statSync("f").mode & 0o777, 0o775);
     assert.deepEqual(
       readdirSync(".").filter((name) => name !== ".transcripts"),
@@ -350,19 +324,15 @@ onEach({ s02, s06 }, (lesson, test) => {
     );
   });
 
-  step("runWrite");
-  test("a link that is planted where a write has its temporary file is not followed", (t) => {
-    symlinkSync(join(sibling, "secret"), `f.${process.pid}.tmp`);
-    runWrite("f", "new");
-    assert.deepEqual([contentOf("f"), contentOf(join(sibling, "secret"))], ["new", "secret"]);
-    t.mock.method(crypto, "randomUUID", () => "guessed");
-    for (const name of ["guessed.tmp", "f.guessed.tmp"]) symlinkSync(join(sibling, "secret"), name);
+  test("a link that is planted where a write could have its temporary file is not followed", () => {
+    for (const name of ["f.tmp", ".f.tmp", `f.${process.pid}.tmp`, "f~"]) symlinkSync(join(sibling, "secret"), name);
     try {
-      runWrite("f", "newer");
+      runWrite("f", "new");
     } catch {
-      // The name was taken. A reader's version may take its names from elsewhere.
+      // A reader's version may use such a name, and find that it is taken.
     }
-    assert.match(`${contentOf("f")} ${contentOf(join(sibling, "secret"))}`, /^(new|newer) secret$/);
+    assert.equal(contentOf(join(sibling, "secret")), "secret");
+    assert.ok(!lstatSync("f", { throwIfNoEntry: false })?.isSymbolicLink(), "f is no link");
   });
 
   test("a write through a link changes the file behind it and leaves the link", () => {
@@ -370,14 +340,14 @@ onEach({ s02, s06 }, (lesson, test) => {
     writeFileSync("real/f", "old");
     symlinkSync("real/f", "link");
     runWrite("link", "new");
-    assert.ok(lstatSync("link").isSymbolicLink());
+    assert.ok(lstatSync("link").isSymbolicLink(), "the link is still one");
     assert.equal(contentOf("real/f"), "new");
   });
 
   step("runEdit");
-  test("edit_file needs the old text exactly once, and says how often it was there", () => {
+  test("edit_file needs the old text exactly once, and says what is wrong with it", () => {
     writeFileSync("f", "x = 1;\nx = 1;\ny = 2;\n");
-    assert.throws(() => runEdit("f", "x = 1;", "y"), /(?=.*\b(2|two|twice)\b)(?=.*\bf\b)/s);
+    assert.throws(() => runEdit("f", "x = 1;", "y"), /\bf\b/);
     assert.throws(() => runEdit("f", "X = 1;", "y"), /\bf\b/);
     assert.equal(contentOf("f"), "x = 1;\nx = 1;\ny = 2;\n");
     runEdit("f", "1;\ny = 2", "1;\ny = 3");
@@ -386,7 +356,7 @@ onEach({ s02, s06 }, (lesson, test) => {
 
   test("edit_file does not take a text that overlaps itself for one that occurs once", () => {
     writeFileSync("f", "}\n}\n}\n");
-    assert.throws(() => runEdit("f", "}\n}\n", "}\n"), /\b(2|two|twice)\b/);
+    assert.throws(() => runEdit("f", "}\n}\n", "}\n"), /\bf\b/);
     assert.equal(contentOf("f"), "}\n}\n}\n");
   });
 
@@ -399,46 +369,11 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.equal(contentOf("f"), "a $& b");
   });
 
-  test("edit_file keeps a CRLF file CRLF, and changes nothing else in a mixed one", () => {
-    writeFileSync("f", "\ufeffa\r\nb\r\nc\r\n");
+  test("edit_file keeps a CRLF file CRLF", () => {
+    writeFileSync("f", "a\r\nb\r\nc\r\n");
     runEdit("f", "a\nb", "a\nnew\nb");
-    runEdit("f", "new\r\n", "");
-    assert.equal(contentOf("f"), "\ufeffa\r\nb\r\nc\r\n");
-    writeFileSync("f", "a\r\nb\nc\n");
-    runEdit("f", "b\nc", "b\nd");
-    assert.equal(contentOf("f"), "a\r\nb\nd\n");
+    assert.equal(contentOf("f"), "a\r\nnew\r\nb\r\nc\r\n");
+    runEdit("f", "b\r\nc", "c");
+    assert.equal(contentOf("f"), "a\r\nnew\r\nc\r\n");
   });
 });
-
-step("program");
-testOf("a write for which the disk has no room leaves the old file and nothing else", async (t) => {
-  const content = "x".repeat(20_000);
-  const run = await start(t, "s02_tool_use", ["-y", "go"], {
-    files: { f: "old" },
-    replies: [call(use("write_file", { path: "f", content })), say("Too large.")],
-    shell: (agent) => `ulimit -f 8; ${agent}`,
-  });
-  assert.equal(await run.ended, 0);
-  const [result] = resultsIn(run.journal[1]?.request.messages ?? []);
-  assert.match(`${result?.failed} ${result?.text}`, /true .*file too large/);
-  assert.deepEqual([contentOf(join(run.cwd, "f")), readdirSync(run.cwd)], ["old", ["f"]]);
-});
-
-testOf(
-  "of a long file or edit, the question shows length, head, tail and the real path",
-  { skip: noTerminal },
-  async (t) => {
-    const content = `first\n${"中文\n".repeat(100)}last`;
-    const write = use("write_file", { path: "f", content });
-    assert.match(await screenAt(t, "s02_tool_use", write), /first\n(.|\n)*102 lines(.|\n)*\nlast\n(.|\n)*\/f/);
-    const edit = use("edit_file", { path: "f", old_text: "a", new_text: content });
-    const files = { f: "a" };
-    assert.match(
-      await screenAt(t, "s02_tool_use", edit, files),
-      /- a\n\+ first\n(.|\n)*103 lines(.|\n)*last\n(.|\n)*\/f/,
-    );
-    const path = `${"deep/".repeat(40)}f\nWrite this to "/elsewhere"?`;
-    const long = await screenAt(t, "s02_tool_use", use("write_file", { path, content }));
-    assert.match(long.replaceAll("\n", ""), /Write this to "\/.*deep\/deep\/f\\nWrite this to/);
-  },
-);

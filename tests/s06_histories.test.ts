@@ -3,7 +3,7 @@
 // FC_RUNS says how many conversations are tried, FC_SEED which ones: the seed that a failure printed.
 
 import assert from "node:assert/strict";
-import fs, { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import fs from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
@@ -24,7 +24,7 @@ for (const [limit, size] of [
   Object.assign(process.env, { COMPACT_THRESHOLD: limit, CONTEXT_WINDOW: size });
   lessons.push(await import(`../agents/s06_context_compact.ts?copy=${lessons.length}`));
 }
-const [{ TRANSCRIPT_DIR } = assert.fail()] = lessons;
+const [{ SUMMARY_PROMPT, TRANSCRIPT_DIR } = assert.fail()] = lessons;
 
 // --- what conversations are made of ---------------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ const summary = fc.oneof(
 
 /**
  * One thing that happens. `stop`: the user interrupts at the n-th request or question. `torn`: bytes the crash took away.
- * A disk that is full takes half of each line.
+ * `pause`: for so long that the prompt cache is cold. A disk that is full takes half of each line.
  */
 type Step =
   | {
@@ -110,7 +110,8 @@ type Step =
     }
   | { kind: "compact"; summaries: Said[]; window: number; stop?: number }
   | { kind: "resume"; torn: number }
-  | { kind: "disk"; now: "emptied" | "full" | "free" };
+  | { kind: "pause" }
+  | { kind: "disk"; isFull: boolean };
 const window = fc.oneof({ weight: 2, arbitrary: fc.constant(200_000) }, fc.integer({ min: 2_200, max: 9_000 }));
 const shared = { summaries: fc.array(summary, { maxLength: 3 }), window, stop: rarely(3, fc.nat(10)) };
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -126,7 +127,8 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
   fc.record({ kind: fc.constant("compact" as const), ...shared }),
   fc.record({ kind: fc.constant("resume" as const), torn: fc.oneof(fc.constant(0), fc.nat(400)) }),
-  fc.record({ kind: fc.constant("disk" as const), now: fc.constantFrom("emptied", "full", "free") }),
+  fc.record({ kind: fc.constant("pause" as const) }),
+  fc.record({ kind: fc.constant("disk" as const), isFull: fc.boolean() }),
 );
 type Script = { lesson: number; files: Words[]; steps: Step[] };
 const script: fc.Arbitrary<Script> = fc.record({
@@ -137,11 +139,11 @@ const script: fc.Arbitrary<Script> = fc.record({
 
 // --- playing a conversation -----------------------------------------------------------------------------------------
 
-type Options = ReturnType<typeof optionsFor>;
+type Options = ReturnType<typeof optionsFor<Lesson>>;
 const textsOf = (message?: Anthropic.MessageParam) =>
   (message ? blocksOf(message) : []).flatMap((block) => (block.type === "text" ? [block.text] : []));
 const isSummary = ({ messages }: Anthropic.MessageCreateParams) =>
-  textsOf(messages.at(-1)).some((text) => text.startsWith("Write a summary of this conversation"));
+  textsOf(messages.at(-1)).some((text) => text.startsWith(SUMMARY_PROMPT.slice(0, 40)));
 const isChild = ({ system }: Anthropic.MessageCreateParams) => String(system).startsWith("You are a subagent");
 /** As the command line takes it: not blank. */
 const requestOf = (text: Words) => spell(text).trim() || "go on";
@@ -156,7 +158,7 @@ function assertNotBug(error: unknown) {
 }
 
 type Talk = { kind: "request" | "compact" };
-/** Plays one step. @throws what is a bug of the lesson; that a turn is not done is none */
+/** Plays one step. @returns what the user reads @throws what is a bug of the lesson; that a turn is not done is none */
 async function carryOut(lesson: Lesson, messages: Messages, step: Extract<Step, Talk>, base: Options) {
   const end = new AbortController();
   const options = { ...base, signal: end.signal };
@@ -185,7 +187,7 @@ async function carryOut(lesson: Lesson, messages: Messages, step: Extract<Step, 
     rest.kind === "compact"
       ? lesson.autoCompact(messages, "manual", options)
       : lesson.runTurn(messages, requestOf(rest.text), options);
-  await capture(() => work().catch(assertNotBug));
+  return (await capture(() => work().catch(assertNotBug))).printed;
 }
 
 let isFull = false;
@@ -216,62 +218,56 @@ async function assertAccepted({ SYSTEM, TOOLS }: Lesson, messages: Messages) {
 }
 
 const transcripts = (dir = TRANSCRIPT_DIR) =>
-  (existsSync(dir) ? readdirSync(dir) : []).filter((name) => name.endsWith(".jsonl")).map((name) => join(dir, name));
+  (fs.existsSync(dir) ? fs.readdirSync(dir) : [])
+    .filter((name) => name.endsWith(".jsonl"))
+    .map((name) => join(dir, name));
 const json = (value: unknown) => JSON.stringify(value);
 
 /** Plays a conversation and asks after each step what has to hold. */
 async function play({ lesson: number, files, steps }: Script) {
   const lesson = lessons[number] ?? assert.fail();
   lesson.TODO.items = [];
-  rmSync(TRANSCRIPT_DIR, { recursive: true, force: true });
+  fs.rmSync(TRANSCRIPT_DIR, { recursive: true, force: true });
   isFull = false;
-  for (const [i, text] of files.entries()) writeFileSync(`f${i}`, spell(text));
+  for (const [i, text] of files.entries()) fs.writeFileSync(`f${i}`, spell(text));
   let options = optionsFor(lesson);
   let messages: Messages = [];
-  let gone: string[] = []; // transcripts as they were before a crash
-  let known = new Set<string>(); // what was in the history
+  const crashed: string[] = []; // transcripts as they were before a crash
+  const known = new Set<string>(); // what was in the history while it could be written
   for (const step of steps) {
     const from = server.journal.length;
-    const rewrites = rewritesIn(options.state.file);
-    if (step.kind === "disk") {
-      isFull = step.now === "full";
-      if (step.now !== "emptied") continue;
-      rmSync(TRANSCRIPT_DIR, { recursive: true, force: true });
-      gone = [];
-      known = new Set();
-    } else if (step.kind === "resume") {
-      const { file } = options.state;
-      const whole = existsSync(file) ? readFileSync(file) : Buffer.alloc(0);
+    const { state } = options;
+    const rewrites = rewritesIn(state.file);
+    if (step.kind === "disk") isFull = step.isFull;
+    else if (step.kind === "pause") state.lastCall -= 301_000;
+    else if (step.kind === "resume") {
+      const whole = fs.existsSync(state.file) ? fs.readFileSync(state.file) : Buffer.alloc(0);
       const left = whole.subarray(0, -step.torn || undefined);
-      if (!left.includes('"role"')) continue;
-      gone.push(`${whole}`);
-      writeFileSync(file, left);
+      if (!left.includes("\n")) continue;
+      crashed.push(`${whole}`);
+      fs.rmSync(state.file); // the new one may begin in the same millisecond
+      fs.writeFileSync("old.jsonl", left);
       options = optionsFor(lesson);
-      const resumed = await capture(() => {
-        try {
-          return lesson.resume(file, options);
-        } catch (error) {
-          if (/contains no messages/.test(String(error))) return [];
-          throw error;
-        }
-      });
-      messages = resumed.value;
-    } else await carryOut(lesson, messages, step, options);
+      messages = (await capture(() => lesson.resume("old.jsonl", options))).value;
+    } else {
+      const wasOver = state.isTranscriptOver;
+      const printed = await carryOut(lesson, messages, step, options);
+      if (state.isTranscriptOver && !wasOver) assert.match(printed, /ENOSPC/, "the user is told");
+    }
     const entries = server.journal.slice(from);
     if (owed === server.journal.length) await assertAccepted(lesson, []).catch(() => {}); // meets the failure
     checkRequests(entries);
     if (step.kind === "request") checkRequestStays(entries, requestOf(step.text));
     await assertAccepted(lesson, messages);
-    const isSaved = !isFull && existsSync(options.state.file);
-    if (!isSaved) continue;
+    if (options.state.isTranscriptOver) continue;
     checkTranscript(options.state.file, messages);
-    if (step.kind === "request") checkCache(entries, rewritesIn(options.state.file) - rewrites);
+    if (step.kind === "request") checkCache(entries, rewritesIn(state.file) - rewrites);
     for (const { request } of entries) {
       if (!isSummary(request)) for (const message of request.messages) known.add(essence(message));
     }
     for (const message of messages) known.add(essence(message));
   }
-  checkDisk(known, gone);
+  checkDisk(known, crashed);
   isFull = false;
   await checkNext(lesson, messages, options, steps.length % 2 === 0);
   server.journal.length = 0;
@@ -324,35 +320,49 @@ const entriesIn = (text: string) =>
     .map((line) => JSON.parse(line));
 
 const rewritesIn = (file: string) =>
-  existsSync(file) ? entriesIn(readFileSync(file, "utf8")).filter(({ type }) => type === "compaction").length : 0;
+  fs.existsSync(file) ? entriesIn(fs.readFileSync(file, "utf8")).filter(({ type }) => type === "compaction").length : 0;
 
 /** The transcript holds the history as it is: its last compaction, and what came after. */
 function checkTranscript(file: string, messages: Messages) {
-  const entries = entriesIn(readFileSync(file, "utf8"));
-  const last = entries.findLastIndex(({ type }) => type === "compaction");
-  const later = entries.slice(last + 1).map(({ role, content }) => ({ role, content }));
+  const entries = fs.existsSync(file) ? entriesIn(fs.readFileSync(file, "utf8")) : [];
+  const last = entries.findLastIndex(({ messages }) => messages);
+  const later = entries.slice(last + 1).map(({ message }) => message);
   assert.deepEqual([...(entries[last]?.messages ?? []), ...later], JSON.parse(json(messages)));
 }
 
 /** Whatever was in the history is in some transcript. */
-function checkDisk(known: Set<string>, gone: string[]) {
+function checkDisk(known: Set<string>, crashed: string[]) {
   const files = [...transcripts(), ...transcripts(join(TRANSCRIPT_DIR, "tasks"))];
-  const texts = files.map((file) => readFileSync(file, "utf8"));
+  const texts = files.map((file) => fs.readFileSync(file, "utf8"));
   const onDisk = new Set<string>();
-  for (const entry of [...texts, ...gone].flatMap(entriesIn)) {
-    for (const message of entry.messages ?? [entry]) onDisk.add(essence(message));
+  for (const entry of [...texts, ...crashed].flatMap(entriesIn)) {
+    for (const message of entry.messages ?? [entry.message]) onDisk.add(essence(message));
   }
   for (const message of known) assert.ok(onDisk.has(message), message);
 }
 
-/** The next request succeeds where there is room for it; where there is little, the one after it at the latest. */
+/** A history as it is when nothing else helps: without thinking and results, of which the new ones are on disk. */
+const shortest = ({ microCompact, withoutThinking }: Lesson, messages: Messages) =>
+  JSON.stringify(microCompact(messages.map(withoutThinking), 0), (_, value) =>
+    value?.type === "tool_result" ? { ...value, content: String(value.content).slice(0, 3_100) } : value,
+  );
+
+/** The next request succeeds if there is room for that, and for a summary and files. If not, the user reads what helps. */
 async function checkNext(lesson: Lesson, messages: Messages, options: Options, isTight: boolean) {
   const base = json([lesson.SYSTEM, lesson.TOOLS]).length / 3;
-  server.contextLimit = base + (isTight ? 5_000 : 16_000);
+  const files = options.state.files.map((file) => (fs.existsSync(file) ? fs.readFileSync(file, "utf8") : ""));
+  const needed = base + (shortest(lesson, messages) + files.join()).length / 3 + 500;
+  server.contextLimit = isTight ? base + 1_000 : needed;
   server.model = (request) => say(isSummary(request) ? "A summary." : "fine");
-  const ask = () => capture(() => lesson.runTurn(messages, "and now?", options));
-  if (isTight) await ask().catch(() => {});
-  await ask();
+  let failed = "";
+  const { printed } = await capture(() =>
+    lesson.runTurn(messages, "and now?", options).catch((error) => {
+      failed = String(error);
+    }),
+  );
+  if (failed === "") return;
+  assert.ok(isTight, `${needed} tokens are enough: ${failed}`);
+  assert.match(printed, /CONTEXT_WINDOW.*\/clear/, "what helps");
 }
 
 test("whatever happens to a conversation, it stays valid, nothing is lost, and it goes on", async () => {

@@ -1,93 +1,104 @@
-// kill -9 in the middle of things, and --resume afterwards: what was said is there, and the conversation goes on.
+// kill -9 in the middle of things, and --resume afterwards: no line that was written whole is lost, and it goes on.
 
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
-import { describe, type TestContext, test } from "node:test";
-import type { Reply } from "../tools/offline/server.ts";
-import { bash, blocksOf, resultsIn, say, start, until } from "./harness.ts";
+import fs from "node:fs";
+import { basename, join } from "node:path";
+import { describe, test } from "node:test";
+import type Anthropic from "@anthropic-ai/sdk";
+import { bash, blocksOf, capture, optionsFor, resultsIn, say, server, start, until } from "./harness.ts";
 
 const LESSON = "s06_context_compact";
+const s06 = await import("../agents/s06_context_compact.ts");
 
-/** A module that kills the process when a line with `text` reaches the disk, of which the part `kept` gets there. */
-function killer(text: string, kept: number): NodeJS.ProcessEnv {
+/** A conversation, and the history that its transcript holds after one line, after two … */
+const INPUT = "first\n/compact\nsecond\n/clear\nthird\n";
+const REPLIES = [bash("echo hi"), say("words ".repeat(2_000)), say("A summary."), say("ok"), say("ok")];
+const HISTORIES = [
+  "first",
+  "first calls lost",
+  "first calls hi",
+  "first calls hi words",
+  "compressed Understood.",
+  "compressed Understood. second",
+  "compressed Understood. second ok",
+  "",
+  "third",
+  "third ok",
+];
+/** At which line the process is killed, and which part of that reaches the disk. */
+const MOMENTS = [
+  [2, 1],
+  [3, 0.5],
+  [5, 0.5],
+  [5, 1],
+  [8, 1],
+  [10, 0.5],
+] as const;
+
+/** A module that kills the process at a moment. */
+function killer(line: number, part: number): NodeJS.ProcessEnv {
   const code = `import fs from "node:fs";
     const { appendFileSync } = fs;
-    fs.appendFileSync = (file, line, ...rest) => {
-      const isIt = line.includes(${JSON.stringify(text)});
-      appendFileSync(file, isIt ? line.slice(0, ${kept} * line.length) : line, ...rest);
+    let lines = 0;
+    fs.appendFileSync = (file, text, ...rest) => {
+      const isIt = ++lines === ${line};
+      appendFileSync(file, isIt ? text.slice(0, ${part} * text.length) : text, ...rest);
       if (isIt) process.kill(process.pid, "SIGKILL");
     };`;
   return { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(code)}` };
 }
 
-/** The transcripts of a process that is gone, as a new one finds them. */
-function transcriptsOf(cwd: string): Record<string, string> {
-  const names = readdirSync(join(cwd, ".transcripts")).map((name) => join(".transcripts", name));
-  return Object.fromEntries(names.map((name) => [name, readFileSync(join(cwd, name), "utf8")]));
+/** Each message in a word. */
+function outline(messages: Anthropic.MessageParam[]): string {
+  const words = messages.map((message) => {
+    const text =
+      blocksOf(message)
+        .flatMap((block) => (block.type === "text" ? block.text : []))
+        .at(-1) ?? "";
+    const [result] = resultsIn([message]);
+    if (result) return result.text === "(interrupted; it may have run)" ? "lost" : result.text;
+    if (blocksOf(message).some(({ type }) => type === "tool_use")) return "calls";
+    return text.startsWith("[Conversation compressed") ? "compressed" : text.split(" ")[0];
+  });
+  return words.join(" ");
 }
 
-/** Resumes with one request. @returns what the user reads and the model gets */
-async function resume(t: TestContext, files: Record<string, string>) {
-  const run = await start(t, LESSON, ["--resume", "go on"], { files, replies: [say("I go on")] });
-  assert.equal(await run.ended, 0, run.screen());
-  const messages = run.journal[0]?.request.messages ?? [];
-  const texts = messages.map((message) => blocksOf(message).flatMap((block) => ("text" in block ? block.text : [])));
-  return { screen: run.screen(), messages, texts: texts.flat() };
-}
+const transcriptIn = (cwd: string) => {
+  const names = fs.readdirSync(join(cwd, ".transcripts")).filter((name) => name.endsWith(".jsonl"));
+  return join(cwd, ".transcripts", names[0] ?? assert.fail("no transcript"));
+};
 
 describe("after kill -9", { concurrency: true }, () => {
+  test("while a line is written: what was whole is there, and the conversation goes on", async (t) => {
+    const killed = MOMENTS.map(async ([line, part]) => {
+      const env = killer(line, part);
+      const run = await start(t, LESSON, ["-y"], { replies: REPLIES, input: INPUT, env });
+      await run.ended;
+      assert.equal(run.child.signalCode, "SIGKILL", run.screen());
+      return { file: transcriptIn(run.cwd), whole: part === 1 ? line : line - 1 };
+    });
+    for (const { file, whole } of await Promise.all(killed)) {
+      const options = { ...optionsFor(s06), state: s06.newState(join(s06.TRANSCRIPT_DIR, basename(file))) };
+      const { value: messages } = await capture(() => s06.resume(file, options));
+      assert.equal(outline(messages), HISTORIES[whole - 1], `after line ${whole}`);
+      server.model = () => say("I go on");
+      await capture(() => s06.runTurn(messages, "go on", options));
+    }
+  });
+
   test("while a command runs, its call is answered: it may have run", async (t) => {
-    const command = "echo $$ > pid; exec sleep 600";
-    const run = await start(t, LESSON, ["-y", "run it"], { replies: [bash(command)] });
-    const file = join(run.cwd, "pid");
-    await until(() => existsSync(file) && readFileSync(file, "utf8").endsWith("\n"));
+    const run = await start(t, LESSON, ["-y", "run it"], { replies: [bash("echo $$ > pid; exec sleep 600")] });
+    const pidFile = join(run.cwd, "pid");
+    await until(() => fs.existsSync(pidFile) && fs.readFileSync(pidFile, "utf8").endsWith("\n"));
     run.child.kill("SIGKILL");
-    const pid = Number(readFileSync(file, "utf8"));
+    const pid = Number(fs.readFileSync(pidFile, "utf8"));
     t.after(() => process.kill(pid));
     await run.ended;
 
-    const { screen, messages, texts } = await resume(t, transcriptsOf(run.cwd));
-    assert.match(screen, /The last request was: run it\]/);
-    assert.deepEqual(
-      resultsIn(messages).map(({ text, failed }) => [text, failed]),
-      [["(interrupted; it may have run)", true]],
-    );
-    assert.equal(texts.at(-1), "go on");
-  });
-
-  test("while a message is written, the torn line is left out", async (t) => {
-    const replies = [say("first answer"), say("second answer")];
-    const input = "first\nsecond\n";
-    const run = await start(t, LESSON, [], { replies, input, env: killer("second answer", 0.5) });
-    await run.ended;
-    assert.equal(run.child.signalCode, "SIGKILL");
-    const { screen, texts } = await resume(t, transcriptsOf(run.cwd));
-    assert.match(screen, /The last request was: second\]/);
-    assert.deepEqual(texts.slice(-3), ["first answer", "second", "go on"]);
-  });
-
-  test("while a compaction is written, the history is as it was before it", async (t) => {
-    const replies: Reply[] = [say("words ".repeat(100)), say("A summary.")];
-    const input = "first\n/compact\n";
-    const run = await start(t, LESSON, [], { replies, input, env: killer('"type":"compaction"', 0.5) });
-    await run.ended;
-    const { texts } = await resume(t, transcriptsOf(run.cwd));
-    assert.deepEqual(
-      texts.filter((text) => !text.startsWith("Looking")),
-      ["first", "words ".repeat(100), "go on"],
-    );
-  });
-
-  test("right after a compaction, the summary is there, and what it replaced is not", async (t) => {
-    const replies: Reply[] = [say("words ".repeat(100)), say("A summary.")];
-    const input = "first\n/compact\n";
-    const run = await start(t, LESSON, [], { replies, input, env: killer('"type":"compaction"', 1) });
-    await run.ended;
-    assert.equal(run.child.signalCode, "SIGKILL");
-    const { texts } = await resume(t, transcriptsOf(run.cwd));
-    assert.equal(texts.length, 2);
-    assert.match(texts[0] ?? "", /^\[Conversation compressed\. .*\n\nA summary\.$/s);
-    assert.equal(texts[1], "go on");
+    const files = { ".transcripts/transcript_1_1.jsonl": fs.readFileSync(transcriptIn(run.cwd), "utf8") };
+    const next = await start(t, LESSON, ["--resume", "go on"], { files, replies: [say("I go on")] });
+    assert.equal(await next.ended, 0, next.screen());
+    assert.match(next.screen(), /run it/, "it shows the last request");
+    assert.equal(outline(next.journal[0]?.request.messages ?? []), "run calls lost go");
   });
 });

@@ -53,7 +53,7 @@ function programOf(runtime: Runtime): string {
 
 const ANSWER = "That is done: 完成.";
 const SKILL = "---\nname: greeting\ndescription: How to greet\n---\nSay hello to all.\n";
-const PAGE = "a page of a long book, ".repeat(40).trim();
+const PAGE = "a page of a long book, ".repeat(300).trim(); // less is not worth a summary
 
 /** What there is when a lesson has ended: its folder, the requests as sent, and what its tools returned. */
 type Ended = { folder: string; requests: Anthropic.MessageCreateParams[]; results: string[] };
@@ -123,13 +123,14 @@ const PLAYS: Record<string, Play> = {
     ],
     check({ folder, requests, results }) {
       assert.deepEqual(results.slice(0, 2), [PAGE, PAGE]);
-      assert.match(JSON.stringify(requests[3]?.messages.at(-1)), /summary.*the book/);
-      assert.match(JSON.stringify(requests[4]?.messages[0]), /Conversation compressed.*The book is long\./);
+      assert.match(JSON.stringify(requests[3]?.messages.at(-1)), /the book/);
+      assert.match(JSON.stringify(requests[4]?.messages), /make it.*Conversation compressed.*The book is long\./);
       const [file = "there is none"] = readdirSync(join(folder, ".transcripts")).filter((name) => /jsonl$/.test(name));
-      assert.match(
-        readFileSync(join(folder, ".transcripts", file), "utf8"),
-        /^\{"type":"compaction","trigger":"tool"/m,
-      );
+      const lines = readFileSync(join(folder, ".transcripts", file), "utf8")
+        .trimEnd()
+        .split("\n");
+      const triggers = lines.map((line) => JSON.parse(line)).flatMap(({ trigger = [] }) => trigger);
+      assert.deepEqual(triggers, ["tool"]);
     },
   },
 };
@@ -194,7 +195,7 @@ async function runLesson(t: TestContext, runtime: Runtime, lesson: string, { rep
   const results = resultsIn(requests);
   check({ folder, requests, results });
 
-  assert.ok(seen.stdout.endsWith(`\n${ANSWER}\n`), seen.stdout);
+  assert.match(seen.stdout, new RegExp(`\n${ANSWER}\n(\\[context.*\n)?$`));
 }
 
 /** Interrupts a command that goes on until it is killed, and has a child in the background. */
@@ -206,7 +207,7 @@ async function interruptLesson(t: TestContext, runtime: Runtime) {
     await sleep(10, undefined, { signal: t.signal });
   }
   const pids = ["parent", "child"].map((name) => Number(readFileSync(join(folder, name), "utf8")));
-  assert.ok(pids.every(isRunning));
+  assert.ok(pids.every(isRunning), "both run");
   t.after(() => {
     for (const pid of pids.filter(isRunning)) process.kill(pid, "SIGKILL"); // if the lesson has not done it
   });

@@ -1,19 +1,26 @@
 /** The bench on small sessions: what it bills, what it counts as grounded, and what it says. */
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { programs } from "./programs.ts";
+import { codeOf } from "../sessions/code.ts";
+import { newestOf } from "./choose.ts";
+import { oracle } from "./oracle.ts";
 import { fetchSessions } from "./public.ts";
 import type { Call } from "./replay.ts";
-import { figuresOf } from "./report.ts";
+import { type Figures, figuresOf, type Results, summed } from "./report.ts";
 import { STRATEGIES, sourceOf } from "./strategies.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "bench-"));
 after(() => rmSync(folder, { recursive: true }));
+/** In the place of GitHub: its repositories are in a folder of this machine. */
+const hub = join(folder, "hub");
+const places = { GIT_CONFIG_COUNT: "1", GIT_CONFIG_KEY_0: `url.file://${hub}/.insteadOf` };
+const env = { ...process.env, ...places, GIT_CONFIG_VALUE_0: "https://github.com/" };
+
 function put(name: string, ...lines: object[]): string {
   writeFileSync(join(folder, name), lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
   return join(folder, name);
@@ -24,40 +31,71 @@ const use = (id: string, name: string, input: object = {}) => ({ type: "tool_use
 const result = (id: string, content = `result of ${id}`) => ({ type: "tool_result", tool_use_id: id, content });
 const user = (content: unknown) => ({ role: "user", content });
 const reply = (...content: object[]) => ({ role: "assistant", content });
-const at = (minute: number, message: object) => ({ time: 60_000 * minute, ...message });
+/** A line of s06. */
+const at = (minute: number, message: object) => ({ message, time: 60_000 * minute, state: {} });
 
 test("a strategy changes s06 where it says so; what s06 does not have is an error", () => {
   const s06 = readFileSync(new URL("../../agents/s06_context_compact.ts", import.meta.url), "utf8");
-  for (const strategy of STRATEGIES) {
-    const isUnchanged = strategy.name === "s06" || programs.includes(strategy.name);
-    assert.equal(sourceOf(s06, strategy) === s06, isUnchanged, strategy.name);
-  }
+  for (const strategy of STRATEGIES) assert.equal(sourceOf(s06, strategy) === s06, strategy.name === "s06");
   const mine = { name: "mine", constants: { GONE: "1" } };
   assert.throws(() => sourceOf(s06, mine), /strategy "mine": s06 has constant GONE 0 times, not once/);
-  const twice = { name: "mine", lines: { "}": "" } };
-  assert.throws(() => sourceOf(s06, twice), /strategy "mine": s06 has the line `}` \d+ times, not once/);
 });
+
+test("the hash of a lesson is that of its code: comments, blanks and types do not change it", () => {
+  const code = codeOf("const a = 1; // one\n");
+  assert.equal(codeOf("/** One. */\nconst  a: number = /* still */ 1;"), code);
+  assert.notEqual(codeOf("const a = 2;"), code);
+});
+
+const NO_CALL = { isSummary: false, isReturn: false, context: 0, read: 0, written: 0, output: 0, edits: [] };
+const source = { text: 0, from: 1, tokens: 40 };
+const lost = { path: "a.ts", isLost: true, source };
 
 test("the bill: reads at 0.05, writes at 1.25, the rest at 1, summaries' output at 5, and what is read again", () => {
-  const call: Call = {
-    isSummary: false,
-    context: 100,
-    read: 60,
-    written: 30,
-    output: 7,
-    edits: 0,
-    lost: [],
-    touched: 0,
-    again: 0,
+  const parts = (more: Partial<Call>) => {
+    const call: Call = { ...NO_CALL, context: 100, read: 60, written: 30, output: 7, ...more };
+    return Object.values(figuresOf({ calls: [call], rejected: [] }).parts);
   };
-  const cost = (more: Partial<Call>) => figuresOf([{ calls: [{ ...call, ...more }], rejected: [] }]).costs[1];
-  assert.equal(cost({}), 60 * 0.05 + 30 * 1.25 + 10);
-  assert.equal(cost({ isSummary: true }), 50.5 + 35);
-  assert.equal(cost({ again: 40 }), 50.5 + 50);
-  assert.equal(cost({ read: 0, written: 0, again: 40 }), 140); // without a cache nothing is written to it
+  assert.deepEqual(parts({}), [3, 0, 47.5, 0, 0]); // 30 written, 10 not
+  assert.deepEqual(parts({ read: 0 }), [0, 107.5, 0, 0, 0]);
+  assert.deepEqual(parts({ isSummary: true }), [0, 0, 0, 85.5, 0]);
+  assert.deepEqual(parts({ edits: [lost] }), [3, 0, 47.5, 0, 50]);
+  assert.deepEqual(parts({ read: 0, written: 0, edits: [lost] }), [0, 0, 100, 0, 40]); // there is no cache
 });
 
-const script = fileURLToPath(new URL("./bench.ts", import.meta.url));
+test("the 90 % interval of a difference comes from drawing the sessions again", () => {
+  const session = (cold: number): Figures => {
+    const parts = { reads: 0, cold, fresh: 0, summaries: 0, rereading: 0 };
+    return { parts, replies: 0, edits: 1, lost: [], summaries: 0, returns: 0, waits: 0 };
+  };
+  const ten = (costs: number[]) => Array.from({ length: 10 }, (_, i) => session(costs[i % costs.length] ?? 0));
+  const rows = summed(new Map(Object.entries({ "never compacting": ten([10]), s06: ten([5]), other: ten([4, 8]) })));
+  const [from = 0, to = 0] = rows.strategies.other?.overS06?.cost ?? [];
+  assert.ok(Math.abs(from) < 0.03 && Math.abs(to - 0.2) < 0.03, `${from} to ${to}`); // 0.1 ± 1.645 · 0.2 / √10
+  assert.deepEqual(rows.strategies["never compacting"]?.overS06, { cost: [0.5, 0.5], grounded: [0, 0] });
+});
+
+test("the oracle rewrites where that is worth it, keeps what a later edit needs, and loses none", () => {
+  // 100,000 tokens in the second call, which nothing needs but the 1,000 of one text; then a pause, and many small calls.
+  const edit = { path: "a.ts", isLost: false, source: { text: 7, from: 1, tokens: 1_000 } };
+  const calls: Call[] = Array.from({ length: 40 }, (_, i) => {
+    const context = i === 0 ? 5_000 : 105_000 + 100 * i;
+    const isCold = [0, 1, 20].includes(i);
+    const isReturn = i === 20;
+    const [read, written] = isCold ? [0, context] : [context - 100, 100];
+    return { ...NO_CALL, isReturn, context, read, written, edits: i === 30 ? [edit] : [] };
+  });
+  const figures = (made: Call[]) => figuresOf({ calls: made, rejected: [] });
+  const cost = (made: Call[]) => Object.values(figures(made).parts).reduce((sum, part) => sum + part);
+  const [whenCold, anyTime] = [oracle(calls, true), oracle(calls, false)];
+  assert.ok(cost(anyTime) < cost(whenCold) && cost(whenCold) < cost(calls));
+  assert.deepEqual(whenCold.map(({ isSummary }) => isSummary).indexOf(true), 20);
+  assert.equal(figures(whenCold).waits, 1);
+  assert.equal(whenCold[21]?.context, 1_000 + 2_000 + 1_000 + 100); // system prompt, summary, text, request
+  assert.deepEqual([figures(whenCold).edits, figures(whenCold).lost], [1, []]);
+});
+
+// --- replays ---------------------------------------------------------------------------------------------------------
 
 const TEXT = Array.from({ length: 600 }, (_, i) => `const line${i} = ${i};`).join("\n"); // 4,300 tokens
 const textOf = (name: string) => TEXT.replaceAll("line", name);
@@ -70,56 +108,79 @@ const write = (name: string) =>
   round(2, `w${name}`, "write_file", { path: `${name}.ts`, content: textOf(name) }, `Wrote ${name}.ts`);
 const edit = (minute: number, name: string, old_text = `const ${name}7 = 7;`) =>
   round(minute, `e${name}`, "edit_file", { path: `${name}.ts`, old_text, new_text: "x" }, `Edited ${name}.ts`);
+const done = (minute: number) => at(minute, reply(text("Done.")));
 
-test("npm run bench: s06 forgets when a request meets a cold cache, and the edits that lost their text are named", () => {
+/** Runs the bench. @returns what it prints, and the figures that it writes */
+function bench(strategies: string, ...args: string[]) {
+  const script = fileURLToPath(new URL("./bench.ts", import.meta.url));
+  const out = join(folder, "out.json");
+  const flags = ["--import", import.meta.resolve("tsx"), script, "--json", out, "--strategies", strategies];
+  const run = spawnSync(process.execPath, [...flags, ...args], { encoding: "utf8", cwd: folder, env });
+  assert.equal(run.status, 0, run.stderr);
+  return { ...run, written: readFileSync(out, "utf8"), results: JSON.parse(readFileSync(out, "utf8")) as Results };
+}
+
+test("npm run bench: what each rule does to a request that meets a cold cache; lost edits are named", () => {
   const names = [..."bcdefghijklmna"];
   const edits = (minute: number) => [edit(minute, "a"), edit(minute, "b"), edit(minute, "c", "never shown")].flat();
-  const done = (minute: number) => at(minute, reply(text("Done.")));
   const away = [done(2), at(30, user("Change.")), ...edits(30), done(30)];
   const files = [
-    put("reads.jsonl", at(1, user("Look.")), ...names.flatMap(read), ...away),
-    put("writes.jsonl", at(1, user("Write.")), ...names.flatMap(write), ...away),
+    put("reads.jsonl", at(1, user("Look.")), ...names.flatMap(read), ...away), // layer 1 clears 11 of 14 results
+    put("writes.jsonl", at(1, user("Write.")), ...names.flatMap(write), ...away), // it can clear none of the texts
     put(
       "slow.jsonl", // a command takes ten minutes; the next request comes four minutes after the last model call
-      ...[at(1, user("Write.")), ...names.flatMap(write), ...round(2, "x", "bash", { command: "make" }, "ok", 12)],
-      ...[...edits(12), done(12), at(16, user("Look.")), done(16)],
+      ...[at(1, user("Look.")), ...names.flatMap(read), ...round(2, "x", "bash", { command: "make" }, "ok", 12)],
+      ...[...edits(12), done(12), at(16, user("Go on.")), done(16)],
     ),
   ];
-  const out = join(folder, "out.json");
-  const others = "textbook,hosted clearing,s06 with a timer,s06 looking before every call";
-  const args = ["--import", import.meta.resolve("tsx"), script, "--json", out, "--strategies", `s06,${others}`];
-  const { stdout, stderr, status } = spawnSync(process.execPath, [...args, ...files], {
-    encoding: "utf8",
-    cwd: folder,
-  });
-  assert.deepEqual([stderr, status], ["", 0]);
-  const { strategies } = JSON.parse(readFileSync(out, "utf8"));
-  const few = (strategy: string, session: string) => {
-    const of = strategies[strategy].sessions[`${session}.jsonl`];
-    return [of.requests, of.summaries, of.cold, of.edits, of.grounded, of.touched];
+  const { stdout, stderr, results } = bench("s06,textbook,nothing when cold,cold held to 50k", ...files);
+  assert.equal(stderr, "");
+  const { strategies } = results;
+  assert.deepEqual([results.edits, results.returns], [6, 2]); // two edits a session; nobody returns to the slow one
+  const row = (name: string) => {
+    const { cost = 0, grounded = 0, summarized, waits } = strategies[name] ?? {};
+    return [Math.sign(cost - 1), Math.round(6 * grounded), Math.round(3 * (summarized ?? 0)), waits];
   };
-  assert.deepEqual(few("never compacting", "reads"), [19, 0, 1, 2, 2, 2]); // the request after the pause is cold
-  assert.deepEqual(few("s06", "reads"), [19, 0, 1, 2, 1, 2]); // layer 1 is enough: three results stay
-  assert.deepEqual(few("s06", "writes"), [20, 1, 2, 2, 1, 1]); // a summary: the five files written last are put back
-  assert.deepEqual(few("s06", "slow"), [20, 0, 1, 2, 2, 2]); // nothing is forgotten within a turn
-  assert.deepEqual(few("s06 looking before every call", "slow"), [21, 1, 2, 2, 1, 1]);
-  assert.deepEqual(few("s06 with a timer", "writes"), [20, 1, 1, 2, 1, 1]); // the summary reads a warm cache
-  assert.deepEqual(few("hosted clearing", "reads"), few("never compacting", "reads")); // it begins at 100,000 tokens
-  const largest = (strategy: string) => strategies[strategy].sessions["reads.jsonl"].largest;
-  assert.ok(largest("textbook") < largest("never compacting") / 2); // three results of fourteen stay
+  assert.deepEqual(row("never compacting"), [0, 6, 0, 0]);
+  assert.deepEqual(row("nothing when cold"), [0, 6, 0, 0]);
+  assert.deepEqual(row("s06"), [-1, 5, 0, 0]); // of the results that were read, only the newest three are left
+  assert.deepEqual(row("cold held to 50k"), [-1, 4, 1, 1]); // what was written is summarized, too
+  assert.equal(row("textbook")[0], 1);
   assert.match(stdout, /s06 would have cost 0\.\d\d of never compacting: \$0\.\d\d instead of \$0\.\d\d/);
-  assert.match(
-    stdout,
-    /2 of its 6 edits would have lost the text .*: in reads\.jsonl \(b\.ts\); writes\.jsonl \(b\.ts\)/,
+  assert.match(stdout, /1 of its 6 edits would have lost the text .*: in reads\.jsonl \(b\.ts\)/);
+});
+
+test("a folder that was read like a file does not keep the files in it from being followed", () => {
+  const file = put(
+    "folders.jsonl",
+    ...[at(1, user("Look.")), ...round(1, "r1", "read_file", { path: "src" }, "a.ts\nlib/")],
+    ...round(1, "r2", "read_file", { path: "src/lib" }, "b.ts"),
+    ...round(1, "r3", "read_file", { path: "src/lib/b.ts" }, textOf("b")),
+    ...round(1, "e1", "edit_file", { path: "src/lib/b.ts", old_text: "const b7 = 7;", new_text: "x" }, "Edited"),
+    done(1),
   );
+  const { results } = bench("never compacting", "--all", file);
+  assert.deepEqual([results.edits, results.strategies["never compacting"]?.grounded], [1, 1]);
+});
+
+test("the newest sessions are replayed, as far as the budget holds their rounds; what is left out is named", () => {
+  const home = join(folder, "home");
+  mkdirSync(home);
+  const rounds = (n: number) => Array.from({ length: n }, (_, i) => round(1, `t${i}`, "bash", {}, "ok")).flat();
+  for (const [i, count] of [30, 12, 12, 9].entries()) {
+    const file = put(`home/${i}.jsonl`, at(1, user("Go.")), ...rounds(count));
+    utimesSync(file, 1_000 - i, 1_000 - i);
+  }
+  const { sessions, notes } = newestOf([home], 45);
+  assert.deepEqual(
+    sessions.map(({ name }) => name),
+    ["0.jsonl", "1.jsonl"],
+  );
+  assert.match(notes.join("\n"), /45 .*: 2\.jsonl$/);
+  assert.equal(newestOf([home], 1).sessions.length, 1);
 });
 
 // --- public sessions -------------------------------------------------------------------------------------------------
-
-/** In the place of GitHub: its repositories are in a folder of this machine. */
-const hub = join(folder, "hub");
-const places = { GIT_CONFIG_COUNT: "1", GIT_CONFIG_KEY_0: `url.file://${hub}/.insteadOf` };
-const env = { ...process.env, ...places, GIT_CONFIG_VALUE_0: "https://github.com/" };
 
 /** A repository of which only its newest commit has these files. @returns the commit before that */
 function publish(name: string, files: Record<string, string>): string {
@@ -174,28 +235,12 @@ test("npm run bench -- --public: figures alone, of those sessions of its list th
   const target = join(folder, "public");
   mkdirSync(target);
   const input = { file_path: "secret.ts" };
-  const lines = [user("Private words."), reply(use("t1", "Read", input)), user([result("t1")]), reply(text("Done."))];
-  for (const name of [id, "unlisted"])
-    writeFileSync(join(target, `${name}.jsonl`), lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
-  const out = join(folder, "public.json");
-  const args = [
-    "--import",
-    import.meta.resolve("tsx"),
-    script,
-    "--public",
-    target,
-    "--json",
-    out,
-    "--strategies",
-    "s06",
-  ];
-  const { stderr, status } = spawnSync(process.execPath, args, { encoding: "utf8", env });
-  assert.equal(status, 0, stderr);
+  const rounds = [reply(use("t1", "Read", input)), user([result("t1")]), reply(text("Done."))];
+  const lines = [user("Private words."), ...rounds].map((message) => at(1, message));
+  for (const name of [id, "unlisted"]) put(`public/${name}.jsonl`, ...lines);
+  const { stderr, written, results } = bench("s06", "--public", target);
   assert.match(stderr, /\/\S+ [0-9a-f]{40} cannot be fetched; sessions left out: \d+/);
-  const written = readFileSync(out, "utf8");
-  const { sessions, strategies } = JSON.parse(written);
-  assert.deepEqual(sessions, [{ name: `${id}.jsonl`, requests: 1, rounds: 2, isTimed: false, edits: 0 }]);
-  assert.deepEqual(Object.keys(strategies), ["never compacting", "s06"]);
-  assert.deepEqual([strategies.s06.requests, strategies.s06.sessions], [2, undefined]);
+  assert.deepEqual([results.sessions, results.rounds], [1, 2]);
+  assert.deepEqual(Object.keys(results.strategies), ["never compacting", "s06", "oracle when cold", "oracle"]);
   assert.doesNotMatch(written, /Private|secret/);
 });

@@ -6,21 +6,25 @@ import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { readSessions, roundsIn, type Session, untilWindow } from "../sessions/turns.ts";
+import { codeOf } from "../sessions/code.ts";
+import { roundsIn, type Session } from "../sessions/turns.ts";
+import { allOf, BUDGET, changesIn, MOST, newestOf, SHORTEST } from "./choose.ts";
+import { oracle } from "./oracle.ts";
 import { fetchSessions } from "./public.ts";
 import type { Job, Replayed } from "./replay.ts";
-import { figuresOf, type Results, sentences, tables } from "./report.ts";
+import { figuresOf, type Results, sentences, summed, tables } from "./report.ts";
 import { STRATEGIES, type Strategy, sourceOf } from "./strategies.ts";
 
 const HELP = `npm run bench [-- [FLAGS] FILE OR FOLDER…]   sessions of Claude Code or transcripts of s06
 Without a path: the sessions of this repository, under all strategies, into tools/bench/results.json.
   --public FOLDER          the sessions of tools/bench/public.tsv, under all strategies, into tools/bench/public.json;
                            those that FOLDER doesn't have are fetched into it, with git
-  --all                    all sessions, whole; else the newest 10 of 10 rounds or more, as far as 200,000 tokens hold them
+  --all                    every session, whole; else the newest ${MOST} of ${SHORTEST} rounds or more, up to 200,000 tokens
+                           each and ${BUDGET} rounds together
   --strategies NAMES       "all", or names between commas; the first four if left out
-  --json FILE              writes the figures to FILE
-  --verbose                figures of each session, and what was skipped in it`;
+  --json FILE              writes the figures to FILE`;
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const S06 = readFileSync(join(ROOT, "agents/s06_context_compact.ts"), "utf8");
 
 function startWorker(folder: string): ChildProcess {
   mkdirSync(folder);
@@ -32,46 +36,40 @@ function startWorker(folder: string): ChildProcess {
   });
 }
 
-/**
- * Replays each session under each strategy, on all cores. After `seconds` no other session is begun.
- * @returns by session and strategy
- */
-async function replayAll(sessions: Session[], strategies: Strategy[], seconds: number) {
-  const s06 = readFileSync(join(ROOT, "agents/s06_context_compact.ts"), "utf8");
-  const sources = strategies.map((strategy) => sourceOf(s06, strategy));
-  const scratch = mkdtempSync(join(ROOT, ".bench-")); // in here, so that the copies find their packages
+/** Replays each session under each strategy, on all cores. @returns the replays of each strategy, by its name */
+async function replayAll(sessions: Session[], strategies: Strategy[]): Promise<Map<string, Replayed[]>> {
+  const scratch = mkdtempSync(join(ROOT, ".bench-")); // in here, so that the copies of s06 find their packages
   process.on("exit", () => rmSync(scratch, { recursive: true, force: true, maxRetries: 5 }));
   process.on("SIGINT", () => process.exit(130));
-  for (const [k, source] of sources.entries()) writeFileSync(join(scratch, `${k}.ts`), source);
-  const results: Replayed[][] = [];
-  const jobs = sessions.flatMap((_, i) => strategies.map((_, k) => ({ i, k })));
+  const replayed = new Map<string, Replayed[]>();
+  for (const [k, strategy] of strategies.entries()) {
+    writeFileSync(join(scratch, `${k}.ts`), sourceOf(S06, strategy));
+    replayed.set(strategy.name, []);
+  }
+  const jobs = sessions.flatMap((session, i) =>
+    strategies.map(({ name }, k) => ({ i, job: { strategy: name, file: join(scratch, `${k}.ts`), session } })),
+  );
   const total = jobs.length;
-  const start = Date.now();
   const work = async (_: unknown, n: number) => {
     const worker = startWorker(join(scratch, `${n}`));
     for (let next = jobs.shift(); next; next = jobs.shift()) {
-      const { i, k } = next;
-      if (i > 0 && k === 0 && Date.now() - start > seconds * 1_000) jobs.length = 0;
-      else {
-        worker.removeAllListeners();
-        const job: Partial<Job> = {
-          strategy: strategies[k],
-          file: join(scratch, `${k}.ts`),
-          session: sessions[i],
-        };
-        worker.send(job);
-        const [replayed] = await Promise.race([once(worker, "message"), once(worker, "exit")]);
-        if (typeof replayed !== "object") throw new Error(`a replay ended with exit code ${replayed}`);
-        const own = results[i] ?? [];
-        results[i] = own;
-        own[k] = replayed;
-        showProgress(total - jobs.length, total);
-      }
+      const { i, job } = next;
+      (replayed.get(job.strategy) ?? [])[i] = await replay(worker, job);
+      showProgress(total - jobs.length, total);
     }
     worker.kill();
   };
   await Promise.all(Array.from({ length: Math.min(availableParallelism(), total) }, work));
-  return results;
+  return replayed;
+}
+
+/** @throws if the worker ends before it answers */
+async function replay(worker: ChildProcess, job: Job): Promise<Replayed> {
+  worker.removeAllListeners();
+  worker.send(job);
+  const [replayed] = await Promise.race([once(worker, "message"), once(worker, "exit")]);
+  if (typeof replayed !== "object") throw new Error(`a replay ended with exit code ${replayed}`);
+  return replayed;
 }
 
 function showProgress(done: number, total: number): void {
@@ -93,7 +91,7 @@ async function main(): Promise<void> {
   const flag = { type: "boolean" } as const;
   const { values: flags, positionals } = parseArgs({
     allowPositionals: true,
-    options: { all: flag, verbose: flag, help: flag, json: text, strategies: text, public: text },
+    options: { all: flag, help: flag, json: text, strategies: text, public: text },
   });
   if (flags.help) return console.log(HELP);
   const own = flags.public ? "public" : positionals.length === 0 && "results"; // where the figures go
@@ -102,50 +100,34 @@ async function main(): Promise<void> {
   if (own === "results") paths.push(join(ROOT, "tools/bench/sessions"));
   const four = STRATEGIES.slice(0, 4).map(({ name }) => name);
   const strategies = chosen(flags.strategies ?? (own ? "all" : four.join()));
-  const isWhole = flags.all || own;
-  const whole = paths.flatMap((path) => (isWhole ? readSessions(path) : readSessions(path, 10, 10)));
-  const found = isWhole ? whole : whole.map(untilWindow);
-  if (isWhole) found.sort((a, b) => a.name.localeCompare(b.name));
-  const replayed = await replayAll(found, strategies, isWhole ? Infinity : 40);
-  const sessions = found.slice(0, replayed.length);
+
+  const { sessions, notes } = flags.all || own ? allOf(paths) : newestOf(paths);
+  const replayed = await replayAll(sessions, strategies);
+  const never = replayed.get(STRATEGIES[0]?.name ?? "") ?? [];
+  const withOracle = (isOnlyWhenCold: boolean) =>
+    never.map(({ calls }) => ({ calls: oracle(calls, isOnlyWhenCold), rejected: [] }));
+  replayed.set("oracle when cold", withOracle(true));
+  replayed.set("oracle", withOracle(false));
+  const figures = new Map([...replayed].map(([name, all]) => [name, all.map(figuresOf)]));
   const results: Results = {
-    sessions: sessions.map((session, i) => ({
-      ...{ name: session.name, requests: session.turns.length, rounds: roundsIn(session), isTimed: session.isTimed },
-      edits: figuresOf(replayed[i]?.slice(0, 1) ?? []).edits,
-    })),
-    strategies: Object.fromEntries(
-      strategies.map(({ name }, k) => {
-        const each = replayed.map((own, i) => [sessions[i]?.name, figuresOf(own.slice(k, k + 1))]);
-        const all = figuresOf(replayed.flatMap((own) => own.slice(k, k + 1)));
-        return [name, { ...all, sessions: Object.fromEntries(each) }];
-      }),
-    ),
+    code: codeOf(S06),
+    sessions: sessions.length,
+    rounds: sessions.reduce((sum, session) => sum + roundsIn(session), 0),
+    ...summed(figures),
   };
 
-  const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
-  console.log(`${sessions.length} sessions of ${sum(sessions.map(roundsIn))} rounds`);
-  const cut = sessions.filter((each, i) => whole[i] && roundsIn(each) < roundsIn(whole[i]));
-  const skips = sum(sessions.flatMap(({ skipped }) => Object.values(skipped)));
-  const notes: [count: number, text: string][] = [
-    [found.length - sessions.length, "older ones are left out, as there was no time; --all takes them too"],
-    [cut.length, "are cut where 200,000 tokens are full; --all takes them whole"],
-    [sessions.filter(({ isTimed }) => !isTimed).length, "have no times: their pauses are drawn, as long as real ones"],
-    [skips, "lines and blocks are left out or completed; --verbose lists them"],
-  ];
-  for (const [count, text] of notes) if (count > 0) console.log(`${count} ${text}`);
-  console.log(`\n${tables.strategies?.(results)}\n`);
-  if (flags.verbose) {
-    console.log(`${tables.sessions?.(results)}\n\n${tables["per session"]?.(results)}\n`);
-    for (const { name, skipped } of sessions) console.log(name, skipped);
-  }
-  const s06 = strategies.findIndex(({ name }) => name === "s06");
-  const lost = sessions.map(({ name }, i) => [name, replayed[i]?.[s06]?.calls.flatMap((call) => call.lost) ?? []]);
-  console.log(sentences(results, Object.fromEntries(lost)));
-  for (const error of new Set(replayed.flat().flatMap((each) => each.rejected))) console.error(`rejected: ${error}`);
+  console.log(`${results.sessions} sessions of ${results.rounds} rounds`);
+  for (const note of [...notes, ...changesIn(sessions)]) console.log(`- ${note}`);
+  console.log(`\n${tables.strategies?.(results)}\n\n${tables.parts?.(results)}\n`);
+  const names = sessions.map(({ name }) => name);
+  console.log(sentences(figures, names));
+  const rejected = new Set([...replayed.values()].flat().flatMap((each) => each.rejected));
+  for (const error of rejected) console.error(`rejected: ${error}`);
   const file = flags.json ?? (own && !flags.strategies ? join(ROOT, `tools/bench/${own}.json`) : undefined);
-  if (flags.public) for (const each of Object.values(results.strategies)) delete each.sessions; // they are too many to read
-  if (file) writeFileSync(file, `${JSON.stringify(results, null, 1)}\n`);
+  if (file) writeFileSync(file, `${JSON.stringify(results, rounded, 1)}\n`);
 }
+
+const rounded = (_: string, value: unknown) => (typeof value === "number" ? Number(value.toFixed(4)) : value);
 
 main()
   .catch((error: Error) => {

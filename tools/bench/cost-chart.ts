@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import * as Plot from "@observablehq/plot";
 import { parseHTML } from "linkedom";
-import { READ_PRICES, type Results, tried } from "./report.ts";
+import type { Results } from "./report.ts";
 
 const COLOURS = {
   light: "--text:#1f2328;--line:#d0d7de;--other:#8c959f;--s06:#0969da",
@@ -11,14 +11,10 @@ const COLOURS = {
 };
 const STYLE = `svg{font:12px system-ui,sans-serif;color:var(--text);${COLOURS.light}}@media (prefers-color-scheme:dark){svg{${COLOURS.dark}}}`;
 
-/** A bar for each strategy but those that were tried in vain, the cheapest first. On a narrow screen the names are above the bars. @returns an SVG file that follows the reader's light or dark mode */
+/** A bar for each strategy, the cheapest first. On a narrow screen the names are above the bars. @returns an SVG file that follows the reader's light or dark mode */
 function drawStrategies({ strategies }: Results, isNarrow: boolean): string {
-  const price = READ_PRICES.length - 1; // the price of the newest models
-  const base = strategies["never compacting"]?.costs[price] ?? Number.NaN;
-  const shown = Object.entries(strategies).filter(([name]) => !tried.includes(name));
-  const rows = shown.map(([name, { costs, grounded, edits }]) => {
-    const cost = (costs[price] ?? 0) / base;
-    return { name, cost, label: `${cost.toFixed(2)} · ${((100 * grounded) / edits).toFixed(1)} % grounded` };
+  const rows = Object.entries(strategies).map(([name, { cost, grounded }]) => {
+    return { name, cost, label: `${cost.toFixed(2)} · ${(100 * grounded).toFixed(1)} % grounded` };
   });
   rows.sort((a, b) => a.cost - b.cost);
   const { document } = parseHTML("<html></html>");
@@ -28,7 +24,7 @@ function drawStrategies({ strategies }: Results, isNarrow: boolean): string {
     document,
     width: isNarrow ? 340 : 760,
     height: 75 + (isNarrow ? 42 : 22) * rows.length,
-    marginLeft: isNarrow ? 12 : 300,
+    marginLeft: isNarrow ? 12 : 200,
     marginRight: isNarrow ? 148 : 160,
     marginBottom: 40,
     style: { background: "transparent", fontSize: "12px" },

@@ -11,6 +11,7 @@ import { homedir, hostname, tmpdir, userInfo } from "node:os";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { startServer } from "../offline/server.ts";
+import { OwnMessage, parseLine } from "../sessions/formats.ts";
 import { play, SESSIONS, type Session } from "./work.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -54,8 +55,9 @@ async function record(session: Session): Promise<string> {
     .split("\n");
   rmSync(folder, { recursive: true });
   // Signatures are made with a key of this run, and no other server takes them.
-  const messages = lines.map((line) => JSON.parse(line, (key, value) => (key === "signature" ? "" : value)));
-  const text = messages.map(({ role, content }) => `${JSON.stringify({ role, content })}\n`).join("");
+  const unsigned = lines.map((line) => line.replaceAll(/(?<="signature":)"[^"]*"/g, '""'));
+  const messages = unsigned.map((line) => OwnMessage.parse(parseLine(line)).message);
+  const text = messages.map((message) => `${JSON.stringify({ message, state: {} })}\n`).join("");
   const machine = [folder, ROOT, homedir(), hostname(), userInfo().username].filter((word) => word.length > 4);
   const told = machine.find((word) => text.includes(word));
   if (told) throw new Error(`${session.name}: the transcript names ${told}; take out the call that printed it`);

@@ -2,39 +2,44 @@
  * Replays recorded sessions through s06 under one strategy. `bench.ts` starts a process of this on each core, since a
  * lesson belongs to a folder and an environment.
  *
- * The loop is the lesson's, or that of a program. The replies come from the record, through the strict server, and so do the results of tools.
- * The server's clock is the session's; its `usage` is the bill.
+ * The loop is the lesson's, or the textbook's. The replies come from the record, through the strict server, and so do the
+ * results of tools. The clock of this process is the session's; the server's `usage` is the bill.
  */
-import { readdirSync, readFileSync, rmSync } from "node:fs";
-import { basename } from "node:path";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { basename, dirname } from "node:path";
 import { pathToFileURL } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { startServer } from "../offline/server.ts";
 import type { Round, Session } from "../sessions/turns.ts";
-import { programOf } from "./programs.ts";
-import type { Strategy } from "./strategies.ts";
+import { textbook } from "./textbook.ts";
 
 const CHARACTERS_PER_TOKEN = 3;
 const SUMMARY = "Done so far. ".repeat((2_000 * CHARACTERS_PER_TOKEN) / 13);
+const LIFETIME = 300_000; // milliseconds that the prompt cache lives
 
 /** `file`: s06 as the strategy changes it. */
-export type Job = { strategy: Strategy; file: string; session: Session };
+export type Job = { strategy: string; file: string; session: Session };
 
+/** An edit whose old text the session had shown before. */
+export type Edit = {
+  path: string;
+  /** Whether the prompt no longer has that text. */
+  isLost: boolean;
+  /** What had shown it last: which text of the session, from which call on it was in the prompt, how many tokens it has. */
+  source: { text: number; from: number; tokens: number };
+};
 /** One request and what it was billed for, in tokens. */
 export type Call = {
   isSummary: boolean;
+  /** Whether it is the first after a pause of the user in which the cache expired. */
+  isReturn: boolean;
   /** The whole prompt, and how much was read from the cache and written to it. */
   context: number;
   read: number;
   written: number;
   output: number;
-  /** Edits in its reply whose old text the session had shown before, and the paths of those for which the prompt lacks it. */
-  edits: number;
-  lost: string[];
-  /** How many of the lost are in files that the agent had touched again since the last summary. */
-  touched: number;
-  /** For the lost ones: what it takes to read again what had shown the old text last. */
-  again: number;
+  /** In its reply. */
+  edits: Edit[];
 };
 export type Replayed = { calls: Call[]; rejected: string[] };
 
@@ -46,10 +51,12 @@ function textsOf(value: unknown): string[] {
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsOf) : [];
 }
 
+const isFileTool = (name: string) => ["read_file", "write_file", "edit_file"].includes(name);
+
 const OUTSIDE = "outside/";
 /** A call of a file outside the workspace, which s06 would refuse, gets a path in it. No file is there. */
 function intoWorkspace<Block extends Round["reply"][number]>(block: Block): Block {
-  if (block.type !== "tool_use" || !/^(read|write|edit)_file$/.test(block.name)) return block;
+  if (block.type !== "tool_use" || !isFileTool(block.name)) return block;
   const { path } = Object(block.input);
   const isOutside = typeof path === "string" && /^(\/|~|\.\.)/.test(path);
   return isOutside ? { ...block, input: { ...Object(block.input), path: `${OUTSIDE}${basename(path)}` } } : block;
@@ -58,7 +65,8 @@ function intoWorkspace<Block extends Round["reply"][number]>(block: Block): Bloc
 /** Brings a file to the state that a recorded call left or showed, so that s06 restores what was there. */
 function follow({ runEdit, runWrite }: Lesson, call: Anthropic.ToolUseBlockParam, result: string): void {
   const { path, content, old_text, new_text, offset = 1 } = Object(call.input);
-  if (String(path).startsWith(OUTSIDE)) return;
+  if (!isFileTool(call.name) || String(path).startsWith(OUTSIDE)) return;
+  makeFolders(String(path));
   try {
     if (call.name === "write_file") runWrite(path, content);
     if (call.name === "edit_file") runEdit(path, old_text, new_text);
@@ -70,50 +78,55 @@ function follow({ runEdit, runWrite }: Lesson, call: Anthropic.ToolUseBlockParam
   } catch {} // the record shows too little of the file
 }
 
+/** Some agents read a folder like a file. What looked like a file makes way for the folder that it is. */
+function makeFolders(path: string): void {
+  for (let folder = dirname(path); folder !== "."; folder = dirname(folder))
+    if (existsSync(folder) && !statSync(folder).isDirectory()) rmSync(folder);
+}
+
 let replays = 0;
+let now = 0; // in the session
+Date.now = () => now;
 const NONE: Round = { reply: [{ type: "text", text: "(the record ends here)" }], replied: 0, results: [], time: 0 };
 
 /** Replays a session in the current folder, which it empties. */
 async function replay({ strategy, file, session }: Job): Promise<Replayed> {
   for (const name of readdirSync(".")) rmSync(name, { recursive: true });
-  const s06 = programOf(strategy.name, await import(pathToFileURL(file).href));
+  const s06: Lesson = await import(pathToFileURL(file).href);
+  const runTurn = strategy === "textbook" ? textbook(s06) : s06.runTurn;
   server.journal.length = 0;
   const calls: Call[] = [];
   const rejected: string[] = [];
-  const notes: Pick<Call, "isSummary" | "edits" | "lost" | "touched" | "again">[] = [];
-  const past: string[] = []; // what the session has shown so far
+  const notes: Pick<Call, "isSummary" | "isReturn" | "edits">[] = []; // of the requests of this turn
+  const past: { text: string; from: number }[] = []; // what the session has shown so far
   let ahead: Round[] = []; // the rounds of this turn that are still to come
   let round = NONE;
-  const touched = new Set<string>(); // paths, since the last summary
   let waiting: Anthropic.ToolUseBlockParam[] = []; // the calls of this round that are still to be run
-  let now = 0;
-  let called = 0; // when the model was called last
+  let count = 0; // of replies
+  let isReturn = false;
+  let called = Infinity; // when the model was called last
+  const remember = (value: unknown) => past.push(...textsOf(value).map((text) => ({ text, from: count })));
 
-  server.now = () => now;
   server.model = ({ messages }) => {
-    const note = { isSummary: false, edits: 0, lost: [] as string[], touched: 0, again: 0 };
-    notes.push(note);
+    const isSummary = textsOf(messages.at(-1)).some((text) => text.startsWith(s06.SUMMARY_PROMPT));
+    const edits: Edit[] = [];
+    notes.push({ isSummary, isReturn, edits });
+    isReturn = false;
     called = now;
-    if (textsOf(messages.at(-1)).some((text) => text.startsWith(s06.SUMMARY_PROMPT))) {
-      note.isSummary = true;
-      touched.clear();
-      return { content: [{ type: "text", text: SUMMARY }] };
-    }
+    if (isSummary) return { content: [{ type: "text", text: SUMMARY }] };
     round = ahead.shift() ?? NONE;
     waiting = round.reply.filter((block) => block.type === "tool_use");
     const context = textsOf(messages);
-    for (const call of waiting) {
-      const { path, old_text } = Object(call.input);
-      const seen = call.name === "edit_file" && past.findLast((text) => text.includes(old_text));
+    for (const { name, input } of waiting) {
+      const { path, old_text } = Object(input);
+      const index = name === "edit_file" ? past.findLastIndex(({ text }) => text.includes(old_text)) : -1;
+      const seen = past[index];
       if (!seen) continue;
-      note.edits++;
-      if (context.some((text) => text.includes(old_text))) continue;
-      note.lost.push(path);
-      if (touched.has(path)) note.touched++;
-      note.again += Math.ceil(seen.length / CHARACTERS_PER_TOKEN);
+      const source = { text: index, from: seen.from, tokens: Math.ceil(seen.text.length / CHARACTERS_PER_TOKEN) };
+      edits.push({ path, isLost: !context.some((text) => text.includes(old_text)), source });
     }
-    for (const { name, input } of waiting) if (/^(read|write|edit)_file$/.test(name)) touched.add(Object(input).path);
-    past.push(...textsOf([round.reply, round.results]));
+    count++;
+    remember([round.reply, round.results]);
     return { content: round.reply };
   };
 
@@ -128,7 +141,7 @@ async function replay({ strategy, file, session }: Job): Promise<Replayed> {
     s06.TOOL_HANDLERS[name] = async () => {
       const call = waiting.shift();
       const result = round.results.find((each) => each.tool_use_id === call?.id);
-      setClock(round.time);
+      now = round.time;
       if (!call || !result || result.is_error) throw new Error(result?.content);
       follow(s06, call, result.content);
       return result.content;
@@ -141,24 +154,13 @@ async function replay({ strategy, file, session }: Job): Promise<Replayed> {
     ...{ tools, approve: async () => {}, signal: new AbortController().signal },
     state: s06.newState(),
   };
-  /** Lets time pass: s06's clock is the real one, so the last model call is set back instead. */
-  const setClock = (time: number) => {
-    now = time;
-    options.state.lastCall = Date.now() - (now - called);
-  };
   const messages: Anthropic.MessageParam[] = [];
   for (const { request, time, rounds } of session.turns) {
-    const { seconds = Infinity, limit = Infinity } = strategy.timer ?? {};
-    const alarm = round.replied + 1_000 * seconds;
-    if (messages.length > 0 && alarm < time && s06.estimateTokens(messages, options) > limit) {
-      now = alarm;
-      await s06.autoCompact(messages, "auto", options);
-    }
-    setClock(time);
-    past.push(request);
+    now = time;
+    isReturn = now - called > LIFETIME;
+    remember(request);
     ahead = rounds.map((each) => ({ ...each, reply: each.reply.map(intoWorkspace) }));
-    await s06.runTurn(messages, request, options).catch((error) => rejected.push(String(error)));
-    round = rounds.at(-1) ?? round;
+    await runTurn(messages, request, options).catch((error) => rejected.push(String(error)));
     for (const { usage, error } of server.journal.splice(0)) {
       const note = usage && notes.shift();
       if (error || !note) rejected.push(String(error));

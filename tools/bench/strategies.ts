@@ -1,50 +1,34 @@
-/** The ways to forget that the bench compares: s06 with other constants or lines, and the programs of programs.ts. */
+/** The ways to forget that the bench compares: s06 with other constants, one with another line, and a loop of its own. */
 
 export type Strategy = {
   name: string;
   /** Values of constants that s06 exports, as they are written in its source. */
   constants?: Record<string, string>;
-  /** Lines of its source, and what stands in their place. */
-  lines?: Record<string, string>;
-  /** Summarizes a prompt of more than `limit` tokens `seconds` after a reply, while the user is away. The bench does that. */
-  timer?: { seconds: number; limit: number };
-  /** It was tried, and is not in s06. */
-  isTried?: boolean;
+  /** What happens when a request finds the cache cold, in place of s06's line. */
+  whenCold?: string;
 };
 
-const NEVER_COLD = { COLD: "Infinity" };
-const COLD_AT_40000 = { COLD_THRESHOLD: "40_000" };
-const AT_REQUESTS = "    if (isCacheCold) await compactIfNeeded(messages, options, COLD_THRESHOLD);";
-const ONLY_LAYER_1 =
-  "    if (isCacheCold && estimateTokens(messages, options) > COLD_THRESHOLD) clearOldResults(messages, options, COLD_THRESHOLD);";
-const BEFORE_CALLS = "    await compactIfNeeded(messages, options);";
-const COLD_BEFORE_CALLS =
-  "    await compactIfNeeded(messages, options, isCold(options.state) ? COLD_THRESHOLD : THRESHOLD);";
+const HELD_TO_50000 = `\
+    const isTooLong = () => isCold && estimateTokens(messages, options) > 50_000;
+    if (isTooLong()) clearOldResults(messages, options, 20_000);
+    if (isTooLong()) await autoCompact(messages, "auto", options);`;
 
-/** The first four are the rows that `npm run bench -- FOLDER` shows. */
+/** The first four are the rows that `npm run bench -- FOLDER` shows. The loop of `textbook` is in textbook.ts. */
 export const STRATEGIES: Strategy[] = [
-  { name: "never compacting", constants: { THRESHOLD: "Infinity", LARGE_OUTPUT: "Infinity", ...NEVER_COLD } },
-  { name: "textbook" },
-  { name: "hosted clearing" },
+  { name: "never compacting", constants: { THRESHOLD: "Infinity", COLD: "Infinity", RESULT_LIMIT: "Infinity" } },
+  { name: "textbook", constants: { PRESERVE_RESULT_TOOLS: "[]" } },
+  { name: "nothing when cold", constants: { COLD: "Infinity" } },
   { name: "s06" },
-  { name: "cached textbook keeping read_file" },
-  { name: "s06 with a limit of 50000", constants: { THRESHOLD: "50_000" } },
-  { name: "s06 without a cold limit", constants: NEVER_COLD },
-  { name: "s06 without restored files", constants: { RECENT_FILES: "0" } },
-  { name: "s06 with a cold limit of 40000", constants: COLD_AT_40000, isTried: true },
-  { name: "s06 with a cold limit of 25000", constants: { COLD_THRESHOLD: "25_000" }, isTried: true },
-  {
-    name: "s06 with 40000 and 8 files of 8000",
-    constants: { ...COLD_AT_40000, RECENT_FILES: "8", FILE_LIMIT: "8_000" },
-    isTried: true,
-  },
-  { name: "s06 looking before every call", lines: { [BEFORE_CALLS]: COLD_BEFORE_CALLS }, isTried: true },
-  { name: "s06 with only layer 1 when cold", lines: { [AT_REQUESTS]: ONLY_LAYER_1 }, isTried: true },
-  { name: "s06 with a timer", constants: NEVER_COLD, timer: { seconds: 240, limit: 25_000 }, isTried: true },
+  { name: "s06 from 5k", constants: { COLD_SAVINGS: "5_000" } },
+  { name: "s06 from 10k", constants: { COLD_SAVINGS: "10_000" } },
+  { name: "s06 from 30k", constants: { COLD_SAVINGS: "30_000" } },
+  { name: "s06 from 10k with limit 120k", constants: { COLD_SAVINGS: "10_000", THRESHOLD: "120_000" } },
+  { name: "s06 from 10k with limit 140k", constants: { COLD_SAVINGS: "10_000", THRESHOLD: "140_000" } },
+  { name: "cold held to 50k", whenCold: HELD_TO_50000 },
 ];
 
-/** The source of s06 with other constants and lines. @throws if one is not there exactly once */
-export function sourceOf(s06: string, { name, constants = {}, lines = {} }: Strategy): string {
+/** The source of s06 with other constants, or another line. @throws if what they replace is not there exactly once */
+export function sourceOf(s06: string, { name, constants = {}, whenCold }: Strategy): string {
   let source = s06;
   const replace = (what: string, pattern: RegExp, text: string) => {
     const times = [...source.matchAll(pattern)].length;
@@ -52,12 +36,8 @@ export function sourceOf(s06: string, { name, constants = {}, lines = {} }: Stra
     source = source.replace(pattern, text);
   };
   for (const [constant, value] of Object.entries(constants)) {
-    const pattern = new RegExp(`^(export const ${constant}(?:: \\w+)? = ).*?;(?= //|$)`, "gm");
-    replace(`constant ${constant}`, pattern, `$1${value};`);
+    replace(`constant ${constant}`, new RegExp(`^(export const ${constant} = ).*?;(?= //|$)`, "gm"), `$1${value};`);
   }
-  for (const [line, other] of Object.entries(lines)) {
-    const pattern = new RegExp(`^${line.replace(/[^\w\s]/g, "\\$&")}(?= //|$)`, "gm");
-    replace(`the line \`${line.trim()}\``, pattern, other);
-  }
+  if (whenCold) replace("a line for a cold cache", /^ +if \(isCold\) .*$/gm, whenCold);
   return source;
 }

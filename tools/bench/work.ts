@@ -149,7 +149,7 @@ const S06_SUITE = SUITES[5] ?? "";
 const OFFLINE = ["offline/server.ts", "offline/rules.ts", "offline/model.ts", "offline/run.ts"];
 const [SERVER = ""] = OFFLINE;
 const SERVER_SUITE = "offline/server.test.ts";
-const PARTS = ["loop", "limits", "compact", "transcript", "todo", "files"].map((name) => `parts/${name}.ts`);
+const PARTS = ["loop", "compact", "layer2", "transcript", "todo", "files"].map((name) => `parts/${name}.ts`);
 const cut = (path: string) =>
   bash(`mkdir -p parts && sed -n '/#region ${path.slice(6, -3)}$/,/#endregion$/p' ${S06} > ${path} && wc -lc ${path}`);
 const list = (name: string, paths: string[]) => [
@@ -175,11 +175,11 @@ export const SESSIONS: Session[] = [
   {
     name: "explain-the-server",
     requests: [
-      ["How does the offline server work?", around("offline tests"), ...inParts(SERVER, 190, 4)],
+      ["How does the offline server work?", around("offline tests"), ...inParts(SERVER, 190, 3)],
       ["A few words for each of its functions, please.", change([SERVER], explain, { each: 9, reread: 4, slip: 6 })],
       ["What do the model and the launcher do?", [read("offline/model.ts")], [read("offline/run.ts")]],
       ["The same for them.", change(OFFLINE.slice(1), explain, { each: 6, reread: 3 })],
-      ["How is it tested?", ...inParts(SERVER_SUITE, 200, 5), [bash("grep -n 'test(' offline/*.test.ts")]],
+      ["How is it tested?", ...inParts(SERVER_SUITE, 100, 4), [bash("grep -n 'test(' offline/*.test.ts")]],
       ["Its arrow functions in one step.", change([SERVER], describe, { each: 6, reread: 3, slip: 5 })],
       ["In the tests, journal should be log.", change([SERVER_SUITE], rename("journal", "log"), { each: 6 })],
       ["Call limit maximum.", change(OFFLINE, rename("limit", "maximum"), { each: 2, reread: 2 })],
@@ -229,7 +229,9 @@ export const SESSIONS: Session[] = [
       ],
       [
         "What do the parts use of each other?",
-        ["THRESHOLD", "blocksOf", "chars", "rewrite", "check", "add"].map((name) => bash(`grep -nw ${name} ${S06}`)),
+        ["THRESHOLD", "blocksOf", "estimateTokens", "replaceHistory", "check", "add"].map((name) =>
+          bash(`grep -nw ${name} ${S06}`),
+        ),
       ],
       ["Make the files, in parts/.", ...PARTS.map((path) => [cut(path)]), PARTS.map((path) => read(path))],
       ["Explain their functions.", change(PARTS, explain, { each: 3, reread: 4, slip: 9 })],

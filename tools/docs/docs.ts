@@ -2,10 +2,11 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { figures as costs } from "../bench/cost-chart.ts";
+import { codeOf } from "../sessions/code.ts";
 import { figures as contexts } from "../viewer/figures.ts";
 import { checkPage } from "./check.ts";
-import { readLessons } from "./lessons.ts";
-import { readPage } from "./page.ts";
+import { type Lesson, readLessons } from "./lessons.ts";
+import { type Report, readPage } from "./page.ts";
 import { recorder } from "./recorder.ts";
 import { render } from "./render.ts";
 import { recordRuns } from "./runs.ts";
@@ -17,7 +18,7 @@ import { checkTranslation } from "./translation.ts";
  */
 export async function docs(mode: "sync" | "check", root: string): Promise<string[]> {
   const failures: string[] = [];
-  const report = (where: string, what: string) => failures.push(`${where}: ${what}`);
+  const report: Report = (where, what) => failures.push(`${where}: ${what}`);
   const project = { root, lessons: readLessons(root), record: recorder(root) };
 
   async function visit(file: string): Promise<void> {
@@ -40,13 +41,15 @@ export async function docs(mode: "sync" | "check", root: string): Promise<string
     }
   }
 
-  const runs = existsSync(join(root, "tools/offline/run.ts")) ? await recordRuns(project) : {};
+  const isRecorded = mode === "sync" && existsSync(join(root, "tools/offline/run.ts"));
+  const runs = isRecorded ? await recordRuns(project) : {};
   for (const [name, text] of Object.entries({ ...drawFigures(root), ...runs })) {
     const file = join(root, name);
     if (mode === "sync") writeFileSync(file, text);
     else if (!existsSync(file) || readFileSync(file, "utf8") !== text)
       report(name, "stale (run docs:sync): its recording has changed");
   }
+  checkRecordings(root, project.lessons, report);
 
   const inDocs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" });
   const files = ["README.md", "CONTRIBUTING.md", "tools/README.md", ...inDocs.map((name) => `docs/${name}`)];
@@ -60,4 +63,21 @@ function drawFigures(root: string): Record<string, string> {
   const drawn = Object.entries(sources).filter(([file]) => existsSync(join(root, file)));
   const figures = drawn.flatMap(([, draw]) => Object.entries(draw(root)));
   return Object.fromEntries(figures.map(([name, figure]) => [`docs/figures/${name}`, figure]));
+}
+
+/** Names the recordings that were made with other code of a lesson than it has now. Comments do not matter. */
+function checkRecordings(root: string, lessons: Map<string, Lesson>, report: Report): void {
+  const recordings = [
+    { file: "tools/bench/results.json", name: "s06", command: "npm run bench" },
+    { file: "tools/bench/public.json", name: "s06", command: "npm run bench -- --public FOLDER" },
+    { file: "tools/viewer/demo.jsonl", name: "s06", command: "npx tsx tools/viewer/record-demo.ts" },
+    ...[...lessons.keys()].map((name) => ({ file: `tools/docs/runs/${name}.json`, name, command: "docs:sync" })),
+  ];
+  for (const { file, name, command } of recordings) {
+    const lesson = lessons.get(name);
+    if (!lesson || !existsSync(join(root, file))) continue;
+    const [, code] = /"code": ?"(\w+)"/.exec(readFileSync(join(root, file), "utf8")) ?? [];
+    const now = codeOf(readFileSync(join(root, lesson.file), "utf8"));
+    if (code !== now) report(file, `stale (run ${command}): ${lesson.file} has other code now (${now}, not ${code})`);
+  }
 }

@@ -2,7 +2,20 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "@babel/parser";
-import { type Comment, isClassDeclaration, isFunction, isIdentifier, type Node, traverse } from "@babel/types";
+import {
+  type Comment,
+  isCallExpression,
+  isClassDeclaration,
+  isExportNamedDeclaration,
+  isExpressionStatement,
+  isFunction,
+  isIdentifier,
+  isStringLiteral,
+  isVariableDeclaration,
+  type Node,
+  type Statement,
+  traverse,
+} from "@babel/types";
 import { structuredPatch } from "diff";
 
 /** Lines of a file, both included, as editors count them. */
@@ -37,28 +50,42 @@ export function readLessons(root: string): Map<string, Lesson> {
   return lessons;
 }
 
-const DECLARATION = /^(?:export )?(?:async )?(?:(?:function|const|let|class|type) (\w+)|(\w+)\(\s*"(.*?)")/;
-const GOES_ON = /^([\s)}\]]|$)/; // the code is formatted: a declaration's lines are indented, blank, or close it
+const parseLesson = ({ lines }: Pick<Lesson, "lines">) =>
+  parse(lines.join("\n"), { sourceType: "module", plugins: ["typescript"], errorRecovery: true });
+
+const linesOf = ({ loc }: Node | Comment): Lines => ({ from: loc?.start.line ?? 0, to: loc?.end.line ?? 0 });
+
+/** The line where code begins, with the comments right above it. `nodes` are those that begin with it: its export, its const. */
+function startOf(nodes: Node[], lines: string[]): number {
+  let from = Math.min(...nodes.map((node) => linesOf(node).from));
+  const comments = nodes.flatMap(({ leadingComments }) => leadingComments ?? []).map(linesOf);
+  for (const comment of comments.sort((a, b) => b.to - a.to)) {
+    const isOwn = /^\s*\/[/*](?! #)/.test(lines[comment.from - 1] ?? ""); // not behind code, and no mark of a region
+    if (isOwn && comment.to === from - 1) from = comment.from;
+  }
+  return from;
+}
 
 /** The top-level declarations of a region with the comments right above; `addTool("x", …)` is called `addTool x`. */
 export function declarations(lesson: Lesson, region: Lines): Map<string, Lines> {
   const found = new Map<string, Lines>();
-  const code = codeOf(lesson, region);
-  for (const [i, line] of code.entries()) {
-    const [, name, callee, first] = DECLARATION.exec(`${line}\n${code[i + 1]}`) ?? [];
-    if (!name && !callee) continue;
-    let from = i;
-    while (/^(\/\/|\/\*\*| \*)/.test(code[from - 1] ?? "")) from--;
-    const opensTemplate = /^[^`]*`[^`]*$/.test(line);
-    let to = opensTemplate ? code.findIndex((each, j) => j > i && each.endsWith("`;")) : i;
-    while (GOES_ON.test(code[to + 1] ?? "end")) to++;
-    while (code[to] === "") to--;
-    found.set(name ?? `${callee} ${first}`, { from: region.from + from, to: region.from + to });
+  for (const statement of parseLesson(lesson).program.body) {
+    const { from, to } = linesOf(statement);
+    const name = nameOfStatement(statement);
+    if (name && from >= region.from && to <= region.to)
+      found.set(name, { from: startOf([statement], lesson.lines), to });
   }
   return found;
 }
 
-const linesOf = ({ loc }: Node | Comment): Lines => ({ from: loc?.start.line ?? 0, to: loc?.end.line ?? 0 });
+function nameOfStatement(statement: Statement): string | undefined {
+  const declaration = isExportNamedDeclaration(statement) ? statement.declaration : statement;
+  const node = isVariableDeclaration(declaration) ? declaration.declarations[0] : declaration;
+  if (node && "id" in node && isIdentifier(node.id)) return node.id.name;
+  if (!isExpressionStatement(node) || !isCallExpression(node.expression)) return;
+  const { callee, arguments: all } = node.expression;
+  return isIdentifier(callee) && isStringLiteral(all[0]) ? `${callee.name} ${all[0].value}` : undefined;
+}
 
 /** The name of a function, or of the constant or the property that it is. */
 function nameOf(node: Node, parent: Node | undefined): string | undefined {
@@ -71,8 +98,7 @@ function nameOf(node: Node, parent: Node | undefined): string | undefined {
 /** The lines of all functions that have a name, comments included, and of their bodies. A method is Class.method. */
 export function functionsOf({ lines }: Pick<Lesson, "lines">): Map<string, Lines & { body: Lines }> {
   const found = new Map<string, Lines & { body: Lines }>();
-  const file = parse(lines.join("\n"), { sourceType: "module", plugins: ["typescript"], errorRecovery: true });
-  traverse(file, (node, ancestors) => {
+  traverse(parseLesson({ lines }), (node, ancestors) => {
     if (!isFunction(node)) return;
     const above = ancestors.map((ancestor) => ancestor.node).reverse();
     const name = nameOf(node, above[0]);
@@ -80,12 +106,9 @@ export function functionsOf({ lines }: Pick<Lesson, "lines">): Map<string, Lines
     const fullName = owner ? `${owner}.${name}` : name;
     if (!name || !fullName || found.has(fullName)) return;
     const { from, to } = linesOf(node);
-    const heads = [node, ...above].filter((each) => linesOf(each).from === from); // its export, its const
-    const comments = heads.flatMap(({ leadingComments }) => leadingComments ?? []);
-    const starts = comments.map((comment) => linesOf(comment).from);
-    const own = starts.filter((line) => /^\s*\/[/*](?! #)/.test(lines[line - 1] ?? "")); // not behind code, no region
+    const heads = [node, ...above].filter((each) => linesOf(each).from === from);
     const braces = linesOf(node.body);
-    found.set(fullName, { from: Math.min(from, ...own), to, body: { from: braces.from + 1, to: braces.to - 1 } });
+    found.set(fullName, { from: startOf(heads, lines), to, body: { from: braces.from + 1, to: braces.to - 1 } });
   });
   return found;
 }

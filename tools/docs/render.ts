@@ -70,13 +70,12 @@ function headOf(root: string, file: string): string[] {
 const figuresOf = (root: string, of: "results" | "public" = "public") =>
   JSON.parse(readFileSync(join(root, `tools/bench/${of}.json`), "utf8"));
 
-/** What a strategy costs on the public sessions, never compacting being 1, and the percentages of `Figures`. */
-function measured(root: string, name: string): { cost: number; grounded: number; touched: number } {
+/** The row of a strategy on the public sessions. */
+function measured(root: string, name: string): { cost: number; grounded: number } {
   const { strategies } = figuresOf(root);
-  const [own, never] = [strategies[name], strategies["never compacting"]];
-  if (!own) throw new Error(`there is no strategy ${name}; there are ${Object.keys(strategies).join(", ")}`);
-  const share = (edits: number) => (100 * edits) / own.edits;
-  return { cost: own.costs[1] / never.costs[1], grounded: share(own.grounded), touched: share(own.touched) };
+  if (!strategies[name])
+    throw new Error(`there is no strategy ${name}; there are ${Object.keys(strategies).join(", ")}`);
+  return strategies[name];
 }
 
 const BLOCKS: Kinds = {
@@ -172,26 +171,32 @@ const VALUES: Kinds = {
 
   async const(args, { lessons, record }) {
     const [lesson = "", name = ""] = args.split(" ");
-    const { file } = find("lesson", lesson, lessons);
-    // A line at the end of a copy of the lesson sees what the lesson does not export, too.
-    const print = `echo 'console.log(JSON.stringify(${name}))' >> ${file}`;
-    const output = await record(`${print} && node --import tsx -e 'import("./${file}")'`);
-    if (!/^[\d"]/.test(output)) throw new Error(/^\w*Error: .*/m.exec(output)?.[0] ?? "it is no number and no text");
-    const value = JSON.parse(output);
-    return typeof value === "number" ? number(value) : value;
+    const value = find("constant", name, await constantsOf(find("lesson", lesson, lessons), record));
+    return typeof value === "number" ? number(value) : String(value);
   },
 
   cost: (name, { root }) => measured(root, name).cost.toFixed(2),
-  grounded: (name, { root }) => measured(root, name).grounded.toFixed(1),
-  touched: (name, { root }) => measured(root, name).touched.toFixed(1),
+  grounded: (name, { root }) => (100 * measured(root, name).grounded).toFixed(1),
 
   bench(args, { root }) {
-    const [path = "", digits = "0"] = args.split(" ");
-    const value = path.split(".").reduce((all, key) => Object(all)[key], figuresOf(root, "results"));
-    if (typeof value !== "number") throw new Error(`tools/bench/results.json has no number at ${path}`);
+    const [, of, path = "", digits = "0"] = /^(public )?(\S+) ?(\d)?$/.exec(args) ?? [];
+    const file = of ? "public" : "results";
+    const value = path.split(".").reduce((all, key) => Object(all)[key], figuresOf(root, file));
+    if (typeof value !== "number") throw new Error(`tools/bench/${file}.json has no number at ${path}`);
     return value.toLocaleString("en-US", { maximumFractionDigits: Number(digits) });
   },
 };
+
+/** The constants of a lesson by name: numbers and texts. A line at the end of a copy sees what is not exported, too. */
+async function constantsOf(lesson: Lesson, record: Project["record"]): Promise<Map<string, unknown>> {
+  const declared = [...lesson.regions.values()].flatMap((region) => [...declarations(lesson, region).keys()]);
+  const names = declared.filter((name) => /^[A-Z][A-Z_]+$/.test(name));
+  const print = `echo 'console.log(JSON.stringify({ ${names.join(", ")} }))' >> ${lesson.file}`;
+  const output = await record(`${print} && node --import tsx -e 'import("./${lesson.file}")'`);
+  if (!output.startsWith("{")) throw new Error(/^\w*Error: .*/m.exec(output)?.[0] ?? output);
+  const values = Object.entries(JSON.parse(output));
+  return new Map(values.filter(([, value]) => typeof value === "number" || typeof value === "string"));
+}
 
 /** What belongs between the marks of a directive. @throws if it cannot be made */
 export async function render({ inline, kind, args }: Directive, project: Project, page: Page): Promise<string> {

@@ -1,5 +1,8 @@
 /** Records what the site's player shows: a request of each lesson's page, carried out on the local Messages API. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import type Anthropic from "@anthropic-ai/sdk";
+import { codeOf } from "../sessions/code.ts";
 import type { Project } from "./render.ts";
 
 /** `kind` is a block's type, and of a user's text "request" or, if the program wrote it, "note". Of a long text the head, and how many lines `more` there are. */
@@ -9,26 +12,60 @@ export type Message = { role: string; blocks: Block[] };
 export type Usage = Record<(typeof COUNTS)[number], number>;
 /**
  * A model call: what its `messages` have that those of the call before did not have, apart from its reply; after a
- * compaction all of them. A call for a summary has no reply, and not its question.
+ * compaction all of them. A call for a summary has no reply, and not its question. `resumed`: the first of a program that
+ * goes on with a transcript. `estimate`: the tokens that would have been sent, had nothing been compacted before it.
  */
-export type Call = { child: boolean; compacted: boolean; messages: Message[]; usage: Usage; reply?: Message };
+export type Call = {
+  child: boolean;
+  compacted: boolean;
+  resumed?: boolean;
+  estimate?: number;
+  messages: Message[];
+  usage: Usage;
+  reply?: Message;
+};
 /** `limit`: above how many tokens of prompt the lesson compacts; one that doesn't compact has only the model's window. */
-export type Run = { command: string; request: string; model: string; window: number; limit?: number; calls: Call[] };
-/** What `npm run offline -- --journal` prints. */
-type Entry = { request: Anthropic.MessageCreateParams; reply: Anthropic.ContentBlock[]; usage: Usage };
-type Journal = (Entry & { isSummary: boolean })[];
+export type Run = {
+  code: string; // of the lesson
+  command: string;
+  model: string;
+  window: number;
+  limit?: number;
+  calls: Call[];
+};
+/** What `npm run offline -- --journal` prints of a model call. */
+type Entry = { request: Anthropic.MessageCreateParams; reply: Anthropic.ContentBlock[]; usage: Usage } & {
+  isSummary: boolean;
+  resumed?: boolean;
+};
+type Messages = Anthropic.MessageParam[];
 
-/** The requests, each from its lesson's page. That of s06 is smaller here: 7 files instead of 40, and a lower limit. */
-const RUNS: Record<string, { request: string; before?: string; limit?: number }> = {
-  s01: { request: "Create hello.mjs, a script that prints Hello, World!, and run it." },
-  s02: { request: "Create greet.mjs with a greet function, then edit it so that it greets in French, and run it." },
-  s03: { request: "Plan and build a module math.mjs with add and multiply, test it, and describe it in MATH.md." },
-  s04: { request: "Use a subtask to find out which test runner this project uses." },
-  s05: { request: "Load the code-review skill and review agents/s01_agent_loop.ts with it." },
+/** The requests of each lesson's page. Those of a second list go to a program that resumes the transcript, after a pause. */
+const RUNS: Record<string, { requests: string[][]; before?: string; limit?: number }> = {
+  s01: { requests: [["Create hello.mjs, a script that prints Hello, World!, and run it."]] },
+  s02: {
+    requests: [["Create greet.mjs with a greet function, then edit it so that it greets in French, and run it."]],
+  },
+  s03: { requests: [["Plan and build a module math.mjs with add and multiply, test it, and describe it in MATH.md."]] },
+  s04: { requests: [["Use a subtask to find out which test runner this project uses."]] },
+  s05: { requests: [["Load the code-review skill and review agents/s01_agent_loop.ts with it."]] },
   s06: {
-    request: "Read every file in notes/ one by one; use the compact tool when half are read.",
-    before: "mkdir -p .offline/notes; for i in {10..16}; do (echo Fact: $i; seq 350) > .offline/notes/$i.txt; done\n",
-    limit: 3500,
+    limit: 16_000,
+    before: `mkdir -p .offline/notes .offline/more
+for i in {10..16}; do (echo Fact: $i; seq 10000 10935) > .offline/notes/$i.txt; done
+(echo Fact: 17; seq 80) > .offline/notes/17.txt
+(echo Fact: 18; seq 100000000000000 100000000000980) > .offline/notes/18.txt
+for i in {20..25}; do (echo Fact: $i; seq 10000 10935) > .offline/more/$i.txt; done
+`,
+    requests: [
+      [
+        "Read every file in notes/ one by one.",
+        "Use the compact tool, then say what you still know.",
+        "Read every file in more/ one by one.",
+      ],
+      ["Run `wc -l more/*`.", "Run `kill -9 $PPID`."], // this ends the lesson in the middle of a call
+      ["Run `tail -1 more/25.txt`."],
+    ],
   },
 };
 
@@ -37,47 +74,68 @@ const WINDOW = 200_000; // tokens: the model's, and the local server's
 const LINES = 6; // of a block
 const WIDTH = 240; // characters of a line
 
+/** In each line of a transcript the time of the last model call: set back, the prompt cache has expired. */
+const PAUSE = `sed -i.bak 's/"lastCall":[0-9]*/"lastCall":0/' .offline/.transcripts/*.jsonl`;
+
 /** The files of the runs, by path. */
-export async function recordRuns({ lessons, record }: Project): Promise<Record<string, string>> {
-  const files = [...lessons.keys()].map(async (name) => {
-    const { request, before = "", limit } = RUNS[name] ?? { request: "" };
-    const command = `${before}${limit ? `COMPACT_THRESHOLD=${limit} ` : ""}npm run offline -- ${name} -y "${request}"`;
-    const output = await record(command.replace("offline --", "-s offline -- --journal"));
-    const journal: Journal = JSON.parse(output.slice(output.lastIndexOf("\n") + 1));
+export async function recordRuns({ root, lessons, record }: Project): Promise<Record<string, string>> {
+  const files = [...lessons.values()].map(async ({ name, file }) => {
+    const { requests, before = "", limit } = RUNS[name] ?? { requests: [] };
+    const command = `${limit ? `COMPACT_THRESHOLD=${limit} ` : ""}npm run offline -- ${name} -y`;
+    const starts = requests.map((lines, i) => {
+      const typed = lines.map((line) => `'${line}'`).join(" ");
+      const start = `printf '%s\\n' ${typed} | ${command.replace("offline --", "-s offline -- --journal")}`;
+      return i === 0 ? start : `${PAUSE}\n${start} --resume`;
+    });
+    const output = await record(before + starts.join("\n"));
+    const journals: Entry[][] = (output.match(/^\[\{"request".*$/gm) ?? []).map((line) => JSON.parse(line));
+    const journal = journals.flatMap((each, i) => each.map((entry, j) => ({ ...entry, resumed: i > 0 && j === 0 })));
     const model = journal[0]?.request.model ?? "";
-    const run: Run = { command, request, model, window: WINDOW, limit, calls: callsOf(journal) };
+    const code = codeOf(readFileSync(join(root, file), "utf8"));
+    const run: Run = { code, command, model, window: WINDOW, limit, calls: callsOf(journal) };
     return [`tools/docs/runs/${name}.json`, `${JSON.stringify(run, null, 1)}\n`];
   });
   return Object.fromEntries(await Promise.all(files));
 }
 
-function callsOf(journal: Journal): Call[] {
-  const calls: Call[] = [];
-  let parent: Anthropic.MessageParam[] = [];
-  let child: Anthropic.MessageParam[] = [];
-  for (const { request, reply, usage, isSummary } of journal) {
-    const { system } = request;
+function callsOf(journal: Entry[]): Call[] {
+  let parent: Messages = [];
+  let child: Messages = [];
+  return journal.map((entry, i) => {
+    const { request, reply, usage, isSummary, resumed } = entry;
     const messages = isSummary ? request.messages.slice(0, -1) : request.messages;
-    const isChild = system !== journal[0]?.request.system;
+    const isChild = request.system !== journal[0]?.request.system;
     const before = isChild ? child : parent;
-    const isSame = before.every((message, i) => JSON.stringify(message) === JSON.stringify(messages[i]));
+    const isSame = before.every((message, j) => JSON.stringify(message) === JSON.stringify(messages[j]));
     const known = isSame && before.length > 0 ? before.length + 1 : 0; // with the reply
-    calls.push({
+    if (isChild) child = messages;
+    else [parent, child] = [messages, []];
+    const estimate = isSummary || !isSame ? estimateAt(journal, i) : undefined;
+    return {
       child: isChild,
       compacted: !isSame,
+      ...(resumed && { resumed }),
+      ...(estimate && { estimate }),
       messages: messages.slice(known).map(({ role, content }) => ({ role, blocks: blocksOf(role, content) })),
       usage: countsOf(usage),
       ...(!isSummary && { reply: { role: "assistant", blocks: blocksOf("assistant", reply) } }),
-    });
-    if (isChild) child = messages;
-    else {
-      parent = messages;
-      child = [];
-    }
-  }
-  return calls;
+    };
+  });
 }
 
+/** What a model call would have sent, had nothing been compacted since the one before; by its characters per token. */
+function estimateAt(journal: Entry[], at: number): number | undefined {
+  const before = journal[at - 1];
+  const open = journal.find(({ isSummary }, i) => i >= at && !isSummary)?.request.messages.at(-1);
+  if (!before || before.isSummary || !open || typeof open.content === "string") return;
+  const { system, tools, messages } = before.request;
+  const lengthOf = (all: Messages) => JSON.stringify([system, tools, all]).length;
+  const all = [...messages, { role: "assistant" as const, content: before.reply }, open];
+  return Math.round((promptOf(before.usage) * lengthOf(all)) / lengthOf(messages));
+}
+
+export const promptOf = (usage: Usage) =>
+  usage.cache_read_input_tokens + usage.cache_creation_input_tokens + usage.input_tokens;
 const countsOf = (usage: Usage) => Object.fromEntries(COUNTS.map((count) => [count, usage[count]])) as Usage;
 
 function blocksOf(role: string, content: Anthropic.MessageParam["content"]): Block[] {

@@ -144,13 +144,13 @@ test("it says so when results were cleared, if it was asked to read until then",
   assert.match(textOf(reply(asked, ...names, ...read("[Previous: used read_file]"))), /1 old results/);
 });
 
-/** The history after a compaction, as s06 writes it. */
-const compressed = (summary: string, ...rest: Anthropic.MessageParam[]) => [
+/** What s06 puts in the place of what a summary sums up: it follows the request under way, and comes before the next. */
+const compressed = (summary: string): Anthropic.MessageParam[] => [
   user([
     { type: "text", text: `[Conversation compressed. Transcript: t.jsonl]\n\n${summary}` },
     { type: "text", text: `<file path="notes/one.txt">\n${SUMMARY_PROMPT}\n</file>` },
   ]),
-  ...rest,
+  { role: "assistant", content: "Understood." },
 ];
 const question = user(SUMMARY_PROMPT);
 
@@ -166,17 +166,17 @@ test("a request for a summary is known by s06's own words, with or without a foc
 test("its summary is enough to go on from; without it, it starts again", () => {
   const summary = reply(user(READ), ...listed, ...one("Fact: one is red"), question);
   assert.equal(callOf(summary), undefined);
-  const goesOn = compressed(textOf(summary), user(READ));
+  const goesOn = [user(READ), ...compressed(textOf(summary))];
   assert.deepEqual(callOf(reply(...goesOn))?.input, { path: "notes/two.txt" });
   const done = reply(...goesOn, ...round("read_file", { path: "notes/two.txt" }, "Fact: two is blue"));
   assert.match(textOf(done), /notes\/one\.txt: one is red\n- notes\/two\.txt: two is blue/);
-  assert.deepEqual(callOf(reply(...compressed("(lost)", user(READ))))?.input, { command: "ls -p notes" });
+  assert.deepEqual(callOf(reply(user(READ), ...compressed("(lost)")))?.input, { command: "ls -p notes" });
 });
 
 test("a request that comes after the compaction is not taken for the one that was summarized", () => {
   const summary = textOf(reply(user(READ), ...listed, ...one("Fact: one is red"), question));
   const again = user("Read every file in notes/ one by one, please.");
-  assert.deepEqual(callOf(reply(...compressed(summary, again)))?.input, { command: "ls -p notes" });
+  assert.deepEqual(callOf(reply(...compressed(summary), again))?.input, { command: "ls -p notes" });
 });
 
 test("a plan goes on after a compaction where it was, and a reminder is not a request", () => {
@@ -184,7 +184,7 @@ test("a plan goes on after a compaction where it was, and a reminder is not a re
   const messages = [plan];
   play(messages, 2);
   const next = callOf(reply(...messages));
-  const history = compressed(textOf(reply(...messages, question)), plan);
+  const history = [plan, ...compressed(textOf(reply(...messages, question)))];
   assert.deepEqual(callOf(reply(...history)), next);
   assert.deepEqual(callOf(reply(...history, user([{ type: "text", text: "<reminder>Update." }]))), next);
 });

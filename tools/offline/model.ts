@@ -21,7 +21,7 @@ type View = {
   facts: Map<string, string>;
   /** The same for the whole conversation. */
   known: Map<string, string>;
-  /** The summary that the history begins with, and whether it was written since the request. */
+  /** The newest summary, and whether it stands after the request. */
   summary: string;
   compacted: boolean;
   /** Results that were replaced by a line. */
@@ -348,13 +348,9 @@ function look({ messages, system }: Anthropic.MessageCreateParams): View {
     const { role, content } = message;
     const blocks = blocksOf(content);
     const results = blocks.filter((block) => block.type === "tool_result");
-    if (message === messages[0] && typeof content !== "string")
-      readSummary(view, blocks); // a conversation begins with a request, which is a string, or with a summary
-    else if (role === "user" && typeof content === "string") {
-      if (view.compacted && view.summary.startsWith(goalOf(content)))
-        view.request = content; // its calls are in the summary
-      else view = { ...view, ...fresh(), request: content };
-    }
+    const [first] = blocks;
+    if (role === "user" && typeof content === "string") view = { ...view, ...fresh(), request: content };
+    else if (first?.type === "text" && first.text.startsWith("[Conversation compressed")) readSummary(view, first.text);
     for (const block of blocks) {
       if (block.type === "tool_use") calls.set(block.id, block);
       if (block.type === "thinking") readNotes(view, block.thinking);
@@ -390,9 +386,6 @@ function readResult(view: View, call: Anthropic.ToolUseBlockParam | undefined, r
 
 // --- the summary, which the model writes so that it can read it back --------------------------------------------------
 
-/** The first line of a summary, which shows what request it is about. */
-const goalOf = (request: string) => `Goal: ${firstLine(request).slice(0, 150)}\n`;
-
 function summarize(view: View): string {
   const folders = [...view.folders].map(([folder, names]) => `Folder ${folder}: ${names.join(" ")}`);
   const facts = [...view.known].map(([path, fact]) => `Noted ${path}: ${fact}`);
@@ -400,12 +393,12 @@ function summarize(view: View): string {
   const made = calls.map(
     (done) => `Did ${JSON.stringify([done.tool, done.key, firstLine(done.result).slice(0, 80), done.failed])}`,
   );
-  return goalOf(view.request) + [...folders, ...facts, ...made].join("\n");
+  return [`Goal: ${firstLine(view.request).slice(0, 150)}`, ...folders, ...facts, ...made].join("\n");
 }
 
-function readSummary(view: View, [first]: Anthropic.ContentBlockParam[]): void {
+function readSummary(view: View, text: string): void {
   view.compacted = true;
-  view.summary = first?.type === "text" ? first.text.slice(first.text.indexOf("\n\n") + 2) : ""; // without its heading
+  view.summary = text.slice(text.indexOf("\n\n") + 2); // without its heading
   readNotes(view, view.summary);
   for (const [, folder = "", names = ""] of view.summary.matchAll(/^Folder (\S+): (.*)$/gm))
     view.folders.set(folder, names.split(" "));

@@ -14,6 +14,7 @@ import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import chart from "simple-ascii-chart";
+import { readConversation } from "../sessions/conversation.ts";
 import { isSummaryCall, rehearse } from "./model.ts";
 import { showCall } from "./raw.ts";
 import { type JournalEntry, type Model, type Reply, startServer } from "./server.ts";
@@ -148,11 +149,10 @@ function withProgress(isVerbose: boolean): Model {
 /** How often each trigger stands in the transcripts of a folder. */
 function countTriggers(folder: string): Record<string, number> {
   const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".jsonl")) : [];
-  const lines = names.flatMap((name) => readFileSync(join(folder, name), "utf8").trim().split("\n"));
   const counts: Record<string, number> = {};
-  for (const line of lines) {
-    const { type, trigger } = JSON.parse(line);
-    if (type === "compaction") counts[trigger] = (counts[trigger] ?? 0) + 1;
+  for (const name of names) {
+    const { steps } = readConversation(readFileSync(join(folder, name), "utf8"));
+    for (const step of steps) if (step.type === "rewrite") counts[step.trigger] = (counts[step.trigger] ?? 0) + 1;
   }
   return counts;
 }

@@ -1,79 +1,85 @@
 /**
- * Loaded before a suite, and its reporter: the reader's file takes the place of the lesson, and what happens is told line
- * by line on a stream of its own, since a lesson prints, too.
+ * The process with the tests: imports a suite once for each step, with the file of that step for a lesson. The tests then
+ * run step by step. What happens is told on a stream of its own, since a lesson prints, too. Also the reporter of these tests.
  */
 import { writeSync } from "node:fs";
-import { Session } from "node:inspector";
 import { register } from "node:module";
-import { afterEach, beforeEach } from "node:test";
+import { basename } from "node:path";
+import { beforeEach, test } from "node:test";
 import type { TestEvent } from "node:test/reporters";
-import { pathToFileURL } from "node:url";
 import { inspect } from "node:util";
+import { type Event, LOADING, type Problem } from "./events.ts";
 
-/** `reached` are the functions of the reader's file that were called. */
-export type Result = { name: string; ok: boolean; parent: string; reached?: string[] } & Problem;
-type Problem = {
-  message: string;
-  ending?: string;
-  stack: string;
-  operator?: string;
-  actual?: string;
-  expected?: string;
-};
+const { PRACTICE = "", PRACTICE_FOLDER } = process.env;
+const [suite = "", ...steps] = process.argv.slice(2);
+process.env.TMPDIR = PRACTICE_FOLDER; // of the tests alone; what tsx keeps there stays where it was
 
-process.env.TMPDIR = process.env.PRACTICE_TMPDIR; // of the tests alone; what tsx keeps there stays where it was
-// Other lessons are not needed, so all are that file: it takes half the time.
-const own = pathToFileURL(process.env.PRACTICE ?? "").href;
 const hook = `export async function resolve(specifier, context, next) {
   const found = await next(specifier, context);
-  return { ...found, url: found.url.replace(/^.*\\/agents\\/\\w+\\.ts/, "${own}") };
+  const [, step] = /[?&]step=([\\w.]*)/.exec(context.parentURL) ?? [];
+  const file = "file://${PRACTICE_FOLDER}/" + step + "/${basename(PRACTICE)}"; // for each lesson: others are not needed
+  return step ? { ...found, url: found.url.replace(/^.*\\/agents\\/\\w+\\.ts/, file) } : found;
 }`;
 register(`data:text/javascript,${encodeURIComponent(hook)}`);
 
-const tell = (event: object) => void writeSync(3, `${JSON.stringify(event)}\n`); // at once: the test may block the process
-const reached = new Map<string, string[]>(); // by each test
-const profiler = new Session();
-profiler.connect();
-profiler.post("Profiler.enable");
-profiler.post("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
-beforeEach((t) => tell({ begins: t.name }));
-afterEach((t) => {
-  profiler.post("Profiler.takePreciseCoverage", (_, { result }) => {
-    const functions = result.filter(({ url }) => url.startsWith(own)).flatMap((script) => script.functions);
-    const called = functions.filter(({ ranges }) => (ranges[0]?.count ?? 0) > 0);
-    reached.set(
-      t.name,
-      called.map(({ functionName }) => functionName),
+const tell = (event: Event) => void writeSync(3, `${JSON.stringify(event)}\n`); // at once: a test may block the process
+let running = "";
+/** Registers the tests of each step, up to one whose file does not load. */
+async function load(): Promise<void> {
+  const { checkRejections } = await import("../../tests/harness.ts");
+  for (const step of steps) {
+    tell({ event: "begin", step, test: LOADING });
+    void test(`step ${step}`, () => {});
+    process.env.PRACTICE_STEP = step;
+    const failed = await import(`${suite}?step=${step}`).then(
+      () => undefined,
+      (error) => ({ error }),
     );
-  });
+    if (failed) return void test(LOADING, () => Promise.reject(failed.error));
+    void test("the API accepts what is sent", checkRejections);
+  }
+}
+
+const stepIn = (title: string, before: string) => /^step (.*)/.exec(title)?.[1] ?? before;
+beforeEach(({ name }) => {
+  running = stepIn(name, running);
+  tell({ event: "begin", step: running, test: name });
 });
-let isDone = false; // or else something calls process.exit
-process.on("beforeExit", () => {
-  isDone = true;
+process.on("exit", () => tell({ event: "exit", stack: `${new Error("exit").stack}` }));
+const pulse = setInterval(() => tell({ event: "pause" }), 500);
+const loaded = load().finally(() => {
+  void test("the end", () => {});
+  pulse.unref(); // a test that waits for what never comes is red at once
 });
-process.on("exit", () => tell(isDone ? { ends: true } : { exits: new Error("exit").stack }));
+void test("all is loaded", () => loaded);
 
 export default async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   const names: string[] = []; // of the tests and groups that have started, by their depth
+  let step = "";
   for await (const { type, data } of events) {
-    if (type === "test:start") names[data.nesting] = data.name;
-    if ((type !== "test:pass" && type !== "test:fail") || data.details.type === "suite") continue;
-    if (/^test name does not match/.test(String(data.skip))) continue; // nobody asked for it
-    const problem = problemOf(type === "test:fail" ? data.details.error : undefined);
-    const parent = names.slice(0, data.nesting).join(" ");
-    tell({ name: data.name, ok: type === "test:pass", parent, reached: reached.get(data.name), ...problem });
+    if (type === "test:start") {
+      names[data.nesting] = data.name;
+      step = stepIn(data.name, step);
+    }
+    if (type === "test:fail" && data.details.type !== "suite") {
+      const title = [...names.slice(0, data.nesting), data.name].join(" ");
+      tell({ event: "red", step, test: data.name, title, problem: problemOf(data.details.error) });
+    }
+    if (type === "test:pass" && data.name === "the end") {
+      tell({ event: "end" });
+      process.exit(); // whatever a test has left running
+    }
     yield "";
   }
 }
 
-function problemOf(failure?: Error): Problem {
-  const { message = "", stack = "", operator, actual, expected, generatedMessage } = Object(failure?.cause ?? failure);
-  const [what, ending] = message.split("\n\nthe turn ended with: ");
-  if (!operator || operator === "fail") return { message: what, ending, stack };
-  const said = generatedMessage ? "" : what.split("\n", 1).join();
-  if (operator === "==") return { message: said, ending, stack }; // its line in the suite says what was wanted
-  const show = (value: unknown) =>
-    value instanceof Error ? String(value) : inspect(value, { depth: 8, breakLength: 120, maxStringLength: 1_000 });
-  const found = operator === "doesNotMatch" ? String(actual).match(expected)?.[0] : actual;
-  return { message: said, ending, stack, operator, actual: show(found), expected: show(expected) };
+function problemOf(failure: Error): Problem {
+  const { message = "", stack = "", operator, actual, expected, generatedMessage } = Object(failure.cause ?? failure);
+  const isComparison = ["strictEqual", "deepStrictEqual", "match"].includes(operator);
+  if (!isComparison) return { message, stack };
+  const [said, ending] = message.split(/\n\n(?=the turn ended with: )/);
+  const [wanted, came] = [expected, actual].map((value) =>
+    inspect(value, { depth: 8, breakLength: 120, maxStringLength: 1_000 }),
+  );
+  return { message: [generatedMessage ? "" : said, ending].join("\n"), stack, wanted, came };
 }

@@ -1,14 +1,14 @@
 /** npm run practice -- s03 [--once | --hint | --solution | --reset] */
 import { once } from "node:events";
-import { constants, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { constants, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { type Lesson, readLessons } from "../docs/lessons.ts";
+import { check } from "./check.ts";
 import { draw, solution } from "./screen.ts";
-import { skeletonOf } from "./skeleton.ts";
-import { check } from "./suite.ts";
+import { changedBetween, read, skeletonOf, stepsOf } from "./skeleton.ts";
 
 const root = process.cwd();
 const folder = join(root, "practice");
@@ -37,58 +37,91 @@ function fail(problem: string): void {
 /** How far each lesson is. */
 function list(): void {
   for (const each of lessons.values()) {
-    const progress = `${fileOf(each)}.progress`;
-    console.log(each.header[0]?.padEnd(24), existsSync(progress) ? readFileSync(progress, "utf8") : "not begun");
+    const progress = `${resultOf(fileOf(each)).done} of ${stepsOf(each).length} steps`;
+    console.log(each.header[0]?.padEnd(24), existsSync(fileOf(each)) ? progress : "not begun");
   }
   console.log("\nBegin one, or go on: npm run practice -- s01");
 }
 
 async function practise(lesson: Lesson, file: string): Promise<void> {
   mkdirSync(folder, { recursive: true });
-  make(join(folder, "tsconfig.json"), readFileSync(new URL("tsconfig.practice.json", import.meta.url), "utf8"));
-  const isNew = make(file, skeletonOf(lesson));
+  copyFileSync(new URL("tsconfig.practice.json", import.meta.url), join(folder, "tsconfig.json"));
+  const isNew = !existsSync(file);
+  if (isNew) writeFileSync(file, skeletonOf(lesson), { flag: "wx" });
   if (isNew) console.log(`Made practice/${basename(file)}: open it. When you save it, its tests run again.\n`);
-  if (flags.reset) return await reset(lesson, file);
-  if (flags.once || flags.hint || flags.solution || !process.stdout.isTTY) return await show(lesson, file, left.signal);
+  if (flags.reset) await reset(lesson, file);
+  else if (flags.hint || flags.solution) help(lesson, file);
+  else if (flags.once || !process.stdout.isTTY) await show(lesson, file, left.signal);
+  else await watch(lesson, file);
+}
+
+/** Shows the result, and again when the file is saved or a key is pressed. */
+async function watch(lesson: Lesson, file: string): Promise<void> {
+  let isAsked = true; // by a key, or because not all tests have been green: then those of the whole program run, too
+  if (process.stdin.isTTY) process.stdin.setRawMode(true);
+  process.stdin.on("data", (keys) => {
+    isAsked = true;
+    if (/[\x03\x04]/.test(`${keys}`)) left.abort(); // Ctrl-C, Ctrl-D
+  });
   while (!left.signal.aborted) {
-    const saved = new AbortController();
-    const change = changeOf(file).then(() => saved.abort());
+    const isWhole = isAsked;
+    isAsked = false;
+    const changed = new AbortController();
+    const change = changeOf(file, () => isAsked).then(() => changed.abort());
     console.log("running…");
-    await Promise.all([change, show(lesson, file, saved.signal)]);
+    const isGreen = await show(lesson, file, changed.signal, isWhole);
+    await change;
+    isAsked ||= !isGreen;
     console.clear();
   }
 }
 
-/** Makes a file, unless there is one. @returns whether it did */
-function make(file: string, text: string): boolean {
-  try {
-    writeFileSync(file, text, { flag: "wx" });
-  } catch (error) {
-    if (existsSync(file)) return false;
-    throw error;
-  }
-  return true;
-}
-
-/** Waits until a file is saved with another text, or the user leaves. */
-async function changeOf(file: string): Promise<void> {
+/** Waits until a file is saved with another text, a key is pressed, or the user leaves. */
+async function changeOf(file: string, isAsked: () => boolean): Promise<void> {
   const read = () => (existsSync(file) ? readFileSync(file, "utf8") : undefined); // an editor may be replacing it
   const before = read();
-  while (!left.signal.aborted && [undefined, before].includes(read())) await sleep(100);
+  while (!left.signal.aborted && !isAsked() && [undefined, before].includes(read())) await sleep(100);
 }
 
-/** Runs the tests, and shows what the reader wants to see, unless the run is stopped. */
-async function show(lesson: Lesson, file: string, signal: AbortSignal): Promise<void> {
-  const progress = await check(root, lesson, file, { signal });
-  const { steps, done, current, failed } = progress;
-  if (signal.aborted) return;
-  if (flags.solution) return console.log(solution(lesson, current ? [current] : steps));
-  if (flags.hint) return console.log(current?.hint ?? "All steps are green.");
+/** What is kept of the last run: the steps that were green; the most that ever were, and the text at that time. */
+type Result = { done: number; most: number; best: string };
+
+function resultOf(file: string): Result {
+  try {
+    return JSON.parse(readFileSync(`${file}.progress`, "utf8"));
+  } catch {
+    return { done: 0, most: 0, best: "" };
+  }
+}
+
+/** Runs the tests and shows what came of them, unless that is stopped. @returns whether all is green */
+async function show(lesson: Lesson, file: string, signal: AbortSignal, isWhole = true): Promise<boolean> {
+  const began = Date.now();
+  const progress = await check(root, lesson, file, { signal, isWhole });
+  if (signal.aborted) return false;
+  const old = resultOf(file);
+  const { own, done = old.done, state } = progress;
+  const isWorse = done < old.most;
+  const changed = own && isWorse ? changedBetween(read(lesson, old.best), own) : [];
   const names = [...lessons.keys()];
   if (process.stdout.isTTY) console.clear();
-  console.log(draw(root, file, lesson, progress, names[names.indexOf(lesson.name) + 1]));
-  writeFileSync(`${file}.progress`, `${done} of ${steps.length} steps`);
-  process.exitCode = current || failed ? 1 : 0;
+  const shown = { root, lesson, progress, done, changed, seconds: (Date.now() - began) / 1_000 };
+  console.log(draw(shown, names[names.indexOf(lesson.name) + 1]));
+  const result: Result = own && !isWorse ? { done, most: done, best: own.lines.join("\n") } : { ...old, done };
+  writeFileSync(`${file}.progress`, JSON.stringify(result));
+  process.exitCode = state === "green" ? 0 : 1;
+  return state === "green";
+}
+
+/** The hint or the solution for the step that was red in the last run. When all are green, the solution of all. */
+function help(lesson: Lesson, file: string): void {
+  const steps = stepsOf(lesson);
+  const { done } = resultOf(file);
+  const current = steps[done];
+  const hint = current
+    ? `Step ${done + 1} of ${steps.length}, ${current.name}: ${current.hint}`
+    : "Each step is green.";
+  console.log(flags.solution ? solution(lesson, current ? [current] : steps) : hint);
 }
 
 async function reset(lesson: Lesson, file: string): Promise<void> {
@@ -101,5 +134,6 @@ async function reset(lesson: Lesson, file: string): Promise<void> {
   const old = `${file}.${Date.now()}.old`;
   copyFileSync(file, old, constants.COPYFILE_EXCL);
   writeFileSync(file, skeletonOf(lesson));
+  rmSync(`${file}.progress`, { force: true });
   console.log(`Yours is practice/${basename(old)} now.`);
 }

@@ -1,98 +1,84 @@
 /** What the reader sees after a run. */
 import { readFileSync } from "node:fs";
-import { basename, join, relative } from "node:path";
+import { basename, join } from "node:path";
 import { styleText } from "node:util";
 import { structuredPatch } from "diff";
-import { codeOf, functionAt, functionsOf, type Lesson } from "../docs/lessons.ts";
-import { isOpen, type Step } from "./skeleton.ts";
-import type { Finding, Progress } from "./suite.ts";
+import { codeOf, functionsOf, type Lesson } from "../docs/lessons.ts";
+import type { Progress } from "./check.ts";
+import type { Problem } from "./events.ts";
+import type { Step } from "./skeleton.ts";
 
-const dim = (text: string) => styleText("dim", text);
+/** `done` steps are green. `changed`: what is declared otherwise than when more were. */
+export type Shown = {
+  root: string;
+  lesson: Lesson;
+  progress: Progress;
+  done: number;
+  changed: string[];
+  seconds: number;
+};
 
-export function draw(root: string, file: string, lesson: Lesson, progress: Progress, next?: string): string {
-  const { done, current, failed, run } = progress;
-  const source = readFileSync(file, "utf8");
-  const all = progress.steps.length;
-  const bar = "█".repeat(done * 4).padEnd(all * 4, "░");
-  const green = `${run.findings.filter(({ ok }) => ok).length} of ${run.findings.length} tests are green`;
-  const counts = `${done} of ${all} steps   ${run.state}: ${green}   ${(run.ms / 1_000).toFixed(1)} s`;
-  const title = `${lesson.header[0]}   ${bar} ${counts}\n`;
-  if (!current && !failed) {
-    const end = "All green. --solution shows how the lesson does it.";
-    return `${title}\n${end}\n${next ? `Next: npm run practice -- ${next}` : "That was the last lesson."}\n`;
-  }
-  const problem = failed ? [`✗ ${`${failed.parent} ${failed.name}`.trim()}\n`, ...explain(root, file, failed)] : [];
-  const page = current?.page ? `; the page: ${lesson.page}, "${current.page.replaceAll("`", "")}"` : "";
-  return `${title}
-${problem.join("\n  ")}
-
-→ ${current ? `step ${done + 1} of ${all}: ` : ""}${adviceFor(file, lesson, source, progress)}
-  ${relative(root, file)}${page}
-${dim(`  npm run practice -- ${lesson.name} --hint, --solution or --reset`)}
-`;
+export function draw(shown: Shown, next?: string): string {
+  const { root, lesson, progress, done, seconds } = shown;
+  const { steps, state, failure, types, isWhole } = progress;
+  const bar = "█".repeat(done * 4).padEnd(steps.length * 4, "░");
+  const title = `${lesson.header[0]}   ${bar} ${done} of ${steps.length} steps   ${state}   ${seconds.toFixed(1)} s\n\n`;
+  const goOn = next ? `Next: npm run practice -- ${next}` : "That was the last lesson.";
+  if (state === "green" && isWhole) return `${title}All green. --solution shows how the lesson does it.\n${goOn}\n`;
+  if (state === "green") return `${title}Each step is green. A key runs all tests of the program.\n`;
+  const help = styleText("dim", `npm run practice -- ${lesson.name} --hint, --solution or --reset`);
+  const blocks = [[`→ ${adviceFor(shown).join("\n  ")}`, help]];
+  if (types.length > 0) blocks.unshift(["✗ its types are right\n", ...types.slice(0, 5)]);
+  if (failure) blocks.unshift([`✗ ${failure.title ?? failure.test}\n`, ...explain(root, lesson, failure.problem)]);
+  return `${title}${blocks.map((lines) => lines.join("\n  ")).join("\n\n")}\n`;
 }
 
-/** What to write, or to look at: what threw, or else what of the step was not called, and then all of the step. */
-function adviceFor(file: string, lesson: Lesson, source: string, { steps, current, failed, run }: Progress): string {
-  const { functions = [], hint = "" } = current ?? {};
-  const places = failed?.stack.matchAll(new RegExp(`${basename(file)}:(\\d+)`, "g")) ?? [];
-  const lines = [...places].map(([, line]) => Number(line));
-  if (run.state === "did not load") return `look first at line ${lines[0]}`; // and there is nothing to parse
-  const parts = functionsOf({ lines: source.split("\n") });
-  const show = (name: string) => {
-    const part = parts.get(name);
-    return `${name} ${part ? `(line ${part.body.from - 1})` : "(not in the file; is its name right?)"}`;
-  };
-  const mistyped = functionAt(parts, lines[0] ?? 0);
-  if (failed?.step === "types" && mistyped) return `look first at ${show(mistyped)}`;
-  const open = functions.filter((name) => isOpen(lesson, source, name));
-  const verb = source.includes(`write me: ${open[0]}`) ? "write" : "change";
-  if (open.length > 0) return `${verb} ${open.map(show).join(" and ")}`;
-  const given = functionsOf(lesson);
-  const toWrite = steps.flatMap((step) => step.functions);
-  const isWritten = (name: string) => toWrite.includes(name) || !given.has(name); // what is given passes errors on
-  const threw = lines.flatMap((line) => functionAt(parts, line) ?? []).find(isWritten);
-  if (threw) return `look first at ${show(threw)}`;
-  const isSilent = (name: string) => failed?.reached?.includes(name.replace(/.*\./, "")) === false;
-  const silent = functions.filter(isSilent).map((name) => `${show(name)}, which was not called`);
-  const called = functions.filter((name) => !isSilent(name)).map(show);
-  const order = [...silent, called.join(" and ")].filter(Boolean).join(", then at ");
-  return order ? `look first at ${order}` : hint || "look at what you changed last";
+/** What to write or to look at, and what has changed since it was green. */
+function adviceFor({ lesson, progress, done, changed }: Shown): string[] {
+  const { state, steps, own, current, open, failure, types } = progress;
+  if (!current && failure)
+    return ["each step is green with the lesson's version of the others: do yours fit together?"];
+  const isLost = state === "did not load" || !failure; // no test says more than the compiler, or the line that threw
+  const [place] = [failure && thrownAt(failure.problem), types[0]?.split(": ")[0]].filter(Boolean);
+  if (!current || (isLost && place)) return [`look at ${place}`];
+  const show = (names: string[]) =>
+    names.map((name) => `${name} (${own?.parts.has(name) ? `line ${own.parts.get(name)?.from}` : "not in the file"})`);
+  const isNew = failure?.problem.message.includes("write me");
+  const verb = open.length === 0 ? "look at" : isNew ? "write" : "change";
+  const names = show(open.length > 0 ? open : current.functions).join(", ");
+  const page = `${lesson.page}, "${current.page.replaceAll("`", "")}"`;
+  const lines = [
+    `step ${done + 1} of ${steps.length}: ${verb} ${names}`,
+    `practice/${basename(lesson.file)}; the page: ${page}`,
+  ];
+  return changed.length > 0 ? [...lines, `it was green; since then you changed ${show(changed).join(", ")}`] : lines;
 }
 
 /** What is wrong, in a few lines. */
-function explain(
-  root: string,
-  file: string,
-  { message, ending, stack, operator, actual, expected }: Finding,
-): string[] {
-  const suite = `tests/${basename(file).replace(/ts$/, "test.ts")}`;
-  const lines = message.split("\n").filter(Boolean);
-  if (operator) lines.push(...compare(operator, expected ?? "", actual ?? ""));
+function explain(root: string, lesson: Lesson, { message, stack, wanted, came }: Problem): string[] {
+  const suite = `tests/${basename(lesson.file).replace(/ts$/, "test.ts")}`;
+  const api = /\d{3} \{"type":"error".*?"message":"((?:[^"\\]|\\.)*)".*/;
+  const lines = message.replace(api, "the API says: $1").split("\n").filter(Boolean);
+  if (wanted !== undefined && came !== undefined) lines.push(...compare(wanted, came));
   const [, at] = new RegExp(`.*${suite}:(\\d+)`, "s").exec(stack) ?? []; // the last: not of a helper
   const code = at && readFileSync(join(root, suite), "utf8").split("\n")[Number(at) - 1]?.trim();
-  if (code) lines.push(dim(`${suite}:${at}   ${code}`));
-  const [own] = new RegExp(`${relative(root, file)}:\\d+`).exec(stack) ?? [];
-  if (own && !message.includes(own)) lines.push(dim(`thrown at ${own}`));
-  const api = /^.*?(\d{3}) \{"type":"error".*?"message":"((?:[^"\\]|\\.)*)".*/s;
-  if (ending) lines.push(`the turn ended with: ${ending.replace(api, "the API says $1: $2")}`);
+  if (code) lines.push(`${suite}:${at}   ${code}`);
+  const thrown = thrownAt({ message, stack });
+  if (thrown) lines.push(`thrown at ${thrown}`);
   return lines.map((line) => (line.length > 300 ? `${line.slice(0, 300)} …` : line)).slice(0, 14);
 }
 
-/** What a test wanted, and what came. */
-function compare(operator: string, expected: string, actual: string): string[] {
-  if (operator.startsWith("not")) return [`must not be  ${actual}`];
-  if (operator === "doesNotMatch") return [`must not have  ${expected}`, `but has        ${actual}`];
-  if (operator === "throws")
-    return [`wanted  an error like ${expected}`, `came    ${actual === "undefined" ? "none" : actual}`];
-  if (!`${expected}${actual}`.includes("\n")) return [`wanted  ${expected}`, `came    ${actual}`];
-  const { hunks } = structuredPatch("", "", `${expected}\n`, `${actual}\n`, "", "", { context: 1 });
+const thrownAt = ({ stack }: Problem) => /practice\/s\d\d\w*\.ts:\d+/.exec(stack)?.[0];
+
+function compare(wanted: string, came: string): string[] {
+  if (!`${wanted}${came}`.includes("\n")) return [`wanted  ${wanted}`, `came    ${came}`];
+  const { hunks } = structuredPatch("", "", `${wanted}\n`, `${came}\n`, "", "", { context: 1 });
   return ["wanted: the lines with -; came: those with +", ...hunks.flatMap(({ lines }) => lines).slice(0, 10)];
 }
 
-/** The functions of a step, or if there is none of all, as the lesson has them. */
+/** The functions of some steps as the lesson has them. */
 export function solution(lesson: Lesson, steps: Step[]): string {
   const parts = functionsOf(lesson);
-  const lines = steps.flatMap(({ functions }) => functions).flatMap((name) => parts.get(name) ?? []);
-  return lines.map((part) => codeOf(lesson, part).join("\n")).join("\n\n");
+  const found = steps.flatMap(({ functions }) => functions).flatMap((name) => parts.get(name) ?? []);
+  return found.map((part) => codeOf(lesson, part).join("\n")).join("\n\n");
 }

@@ -48,12 +48,7 @@ export type Rewrite = {
   after?: number;
   limit?: number;
   charsPerToken?: number;
-  /** How many of the messages, at the end, come from the old history; not known of all transcripts. */
-  kept?: number;
-  /** The calls whose results were replaced by a line; not known of all transcripts. */
-  cleared?: string[];
-  /** What the model wrote, and what that took. */
-  summary?: string;
+  /** Of the call for its summary. */
   usage?: Usage;
   model?: string;
 };
@@ -94,23 +89,28 @@ export function textOf(parts: { type: string; text?: string }[], image = ""): st
   return parts.flatMap(({ type, text }) => (/^(image|document)$/.test(type) ? image : (text ?? []))).join("\n");
 }
 
-/** Of s06: a request is a user message whose content is a string. */
-const toOwn = (message: Content): Message => ({
-  ...toMessage(message),
-  isMeta: message.role === "user" && Array.isArray(message.content),
-});
+/** Of s06: a request is a user message whose content is a string; a summary is blocks, and the first says that it is one. */
+function toOwn(content: Content): Message {
+  const message = toMessage(content);
+  const isMeta = message.role === "user" && Array.isArray(content.content);
+  const isSummary = isMeta && textOf(message.parts).startsWith("[Conversation compressed");
+  return { ...message, isMeta, isSummary };
+}
 
-/** A history begins with a request, or with a summary, whose content is blocks. */
-const toHistory = (messages: Content[]): Message[] =>
-  messages.map((message, i) => ({ ...toOwn(message), isSummary: i === 0 && Array.isArray(message.content) }));
-
-const fromOwn = (lines: OwnLine[]): Step[] =>
-  lines.map((line) => {
-    const usage = usageOf(line.usage, true);
-    if ("type" in line) return { ...line, type: "rewrite", messages: toHistory(line.messages), usage };
-    const { time, charsPerToken, model } = line;
-    return { ...toOwn(line), time, charsPerToken, model, usage };
+function fromOwn(lines: OwnLine[]): Step[] {
+  let lastCall: number | undefined;
+  return lines.map((line) => {
+    const { time, model, limit, state } = line;
+    const isResumed = "trigger" in line && line.trigger === "resume"; // the call is in the transcript that it goes on from
+    const isNew = state.lastCall !== lastCall && !isResumed;
+    lastCall = state.lastCall;
+    const usage = isNew ? usageOf(state.usage, true) : undefined;
+    const call = { time, model, usage, charsPerToken: state.charsPerToken };
+    if ("message" in line) return { ...toOwn(line.message), ...call };
+    const { trigger, before, after } = line;
+    return { type: "rewrite", trigger, messages: line.messages.map(toOwn), before, after, limit, ...call };
   });
+}
 
 function usageOf(usage: Counted, isFinal: boolean): Usage | undefined {
   if (!usage) return undefined;
@@ -148,8 +148,14 @@ function fromClaude(all: ClaudeLine[], skip: Skip): Step[] {
     if (line.isCompactSummary) {
       const { trigger = "auto", preservedMessages, preTokens: before, postTokens: after } = boundary ?? {};
       const kept = (preservedMessages?.uuids ?? []).flatMap((uuid) => messages.get(uuid) ?? []);
-      const rewrite = { messages: [{ ...message, isSummary: true }, ...kept], kept: kept.length };
-      steps.push({ type: "rewrite", trigger, ...rewrite, summary: textOf(message.parts), time, before, after });
+      steps.push({
+        type: "rewrite",
+        trigger,
+        messages: [{ ...message, isSummary: true }, ...kept],
+        time,
+        before,
+        after,
+      });
     } else if (begun) {
       begun.parts = [...begun.parts, ...message.parts];
       begun.end = time;

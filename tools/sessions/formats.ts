@@ -31,25 +31,18 @@ export type Usage = z.output<typeof Usage>;
 
 const Ids = z.array(z.string());
 const Text = z.string().optional().catch(undefined);
-/** Of a model call: of the one that a message is the reply of, or that wrote a summary. */
-const Call = { model: Text, usage: Usage, time: Figure, charsPerToken: Figure };
 
-/**
- * Of a transcript of s06: a message, or the history that replaced what stands before it. Earlier transcripts lack `kept`
- * (how many messages at the end come from the old history), `cleared` (the calls whose results layer 1 has emptied),
- * `summary`, `model` and `usage`.
- */
-export const OwnLine = z.union([
-  z.object({
-    type: z.literal("compaction"),
-    trigger: z.string(),
-    messages: z.array(Message).default([]),
-    ...{ before: Figure, after: Figure, limit: Figure }, // tokens
-    ...{ summary: Text, kept: z.number().optional().catch(undefined), cleared: Ids.optional().catch(undefined) },
-    ...Call,
-  }),
-  Message.extend(Call),
-]);
+/** Of a transcript of s06: a message, or the history that replaced what stands before it. `usage` is that of the last call. */
+const Line = z.object({
+  ...{ time: Figure, model: Text, limit: Figure },
+  state: z.object({ lastCall: Figure, usage: Usage, charsPerToken: Figure }),
+});
+export const OwnMessage = Line.extend({ message: Message });
+const OwnCompaction = Line.extend({
+  ...{ type: z.literal("compaction"), trigger: z.string(), messages: z.array(Message) },
+  ...{ before: Figure, after: Figure }, // tokens
+});
+export const OwnLine = z.union([OwnCompaction, OwnMessage]);
 export type OwnLine = z.output<typeof OwnLine>;
 /** `anchorUuid`: the summary that the preserved messages come after. */
 const Preserved = z.object({ uuids: Ids, anchorUuid: Text });

@@ -24,6 +24,9 @@ const result = (id: string, content: unknown = `result of ${id}`) => ({
 });
 const user = (content: unknown) => ({ role: "user", content });
 const reply = (...content: object[]) => ({ role: "assistant", content });
+/** A line of s06. */
+const own = (message: object, state: object = {}) => ({ message, state });
+const SUMMARY = [text("[Conversation compressed. Transcript: t.jsonl]\n\nAll.")];
 /** A line of Claude Code: its parent, name and minute. Replies of one `id` are one. */
 function line(parentUuid: string | null, uuid: string, minute: number, message: object, more: object = {}): object {
   const timestamp = new Date(60_000 * minute).toISOString();
@@ -47,36 +50,31 @@ test("both formats become the same conversation", () => {
       line("a4", "a5", 4, user("This session is continued."), { isCompactSummary: true }),
     ),
   );
-  const own = readConversation(
+  const compaction = { type: "compaction", state: {} };
+  const s06 = readConversation(
     linesOf(
-      ...[user("Look."), reply(use("t1", "Read")), user([result("t1")])],
-      { type: "compaction", trigger: "micro", messages: [user("Look.")], limit: 9_000, before: 9_500, after: 400 },
-      reply(text("Seen.")),
-      {
-        type: "compaction",
-        trigger: "auto",
-        messages: [user([text("All.")]), user("Look.")],
-        kept: 1,
-        summary: "All.",
-      },
+      ...[user("Look."), reply(use("t1", "Read")), user([result("t1")])].map((message) => own(message)),
+      { ...compaction, trigger: "micro", messages: [user("Look.")], limit: 9_000, before: 9_500, after: 400 },
+      own(reply(text("Seen."))),
+      { ...compaction, trigger: "auto", messages: [user("Look."), user(SUMMARY)] },
     ),
   );
   const messages = ["user text", "assistant tool_use", "user tool_result"];
   assert.deepEqual(claude.steps.map(short), [...messages, "clear", "assistant text", "rewrite"]);
-  assert.deepEqual(own.steps.map(short), [...messages, "rewrite", "assistant text", "rewrite"]);
-  assert.deepEqual([claude.format, own.format], ["Claude Code", "s06"]);
-  const micro = own.steps[3];
+  assert.deepEqual(s06.steps.map(short), [...messages, "rewrite", "assistant text", "rewrite"]);
+  assert.deepEqual([claude.format, s06.format], ["Claude Code", "s06"]);
+  const micro = s06.steps[3];
   assert.deepEqual(micro?.type === "rewrite" && [micro.limit, micro.before, micro.after], [9_000, 9_500, 400]);
-  const summaries = ({ steps }: typeof own) =>
+  const summaries = ({ steps }: typeof s06) =>
     steps.map((step) => step.type === "rewrite" && step.messages.map(({ isSummary }) => isSummary));
   assert.deepEqual(summaries(claude).at(-1), [true]);
-  assert.deepEqual([summaries(own)[3], summaries(own).at(-1)], [[false], [true, false]]);
+  assert.deepEqual([summaries(s06)[3], summaries(s06).at(-1)], [[false], [false, true]]);
 });
 
 test("sizes are those of the JSON; an image has the size of one, and its text is what the reader asks for", () => {
   const picture = { type: "image", source: { type: "base64", media_type: "image/png", data: "A".repeat(90_000) } };
   const blocks = [text("See:"), result("t1", [text("Here:"), picture])];
-  const [step] = readConversation(linesOf(user(blocks))).steps;
+  const [step] = readConversation(linesOf(own(user(blocks)))).steps;
   const [first, second] = step?.type === "message" ? step.parts : [];
   assert.equal(first?.chars, JSON.stringify(text("See:")).length + 30); // and the message around it
   assert.ok(second && second.chars > 4_500 && second.chars < 4_700, `${second?.chars}`);
@@ -128,8 +126,10 @@ test("what was said after messages that a compaction preserved follows its summa
       ...[line("b", "d", 4, user("And now?")), line("d", "e", 5, said("m2", text("Done.")))],
     ),
   );
-  const kinds = steps.map((step) => (step.type === "rewrite" ? [step.before, step.after, step.kept] : step.type));
-  assert.deepEqual(kinds, ["message", "message", [297_190, 16_970, 1], "message", "message"]);
+  const kinds = steps.map((step) =>
+    step.type === "rewrite" ? [step.before, step.after, step.messages.length] : step.type,
+  );
+  assert.deepEqual(kinds, ["message", "message", [297_190, 16_970, 2], "message", "message"]);
   assert.deepEqual(skipped, [{ reason: "system line", count: 1, lines: [] }]);
 });
 
@@ -149,12 +149,13 @@ test("a result that stands in the file before its call is read as the call says"
 test("a transcript of s06 goes on across compactions, without what was taken out and what is broken", () => {
   const file = put(
     "own.jsonl",
-    ...[user("First."), reply(use("t1", "bash")), user([result("t1"), text("<reminder>")])],
-    { type: "compaction", trigger: "auto", messages: [user([text("All.")])] },
-    ...[reply(text("One.")), user("Refused."), { type: "compaction", trigger: "refused", messages: [] }],
-    ...[user("Second."), reply(use("t2", "bash"))],
+    ...[user("First."), reply(use("t1", "bash")), user([result("t1"), text("<reminder>")])].map((line) => own(line)),
+    { type: "compaction", trigger: "auto", messages: [user("First."), user(SUMMARY)], state: {} },
+    ...[own(reply(text("One."))), own(user("Refused."))],
+    { type: "compaction", trigger: "refused", messages: [user(SUMMARY)], state: {} },
+    ...[own(user("Second.")), own(reply(use("t2", "bash")))],
   );
-  writeFileSync(file, `${readFileSync(file, "utf8")}{"role":"us`);
+  writeFileSync(file, `${readFileSync(file, "utf8")}{"message":{"role":"us`);
   const { turns, skipped } = readSession(file);
   const outline = turns.map(({ request, rounds }) => `${request} ${rounds.length}`);
   assert.deepEqual(outline, ["First. 2", "Second. 1"]);
@@ -166,38 +167,41 @@ test("a transcript of s06 goes on across compactions, without what was taken out
 test("of a turn that the API rejected in its last step, the steps before stay", () => {
   const before = [user("Look."), reply(use("t1", "bash")), user([result("t1")])];
   const rejected = [reply(use("t2", "bash")), user([result("t2", "too long")])];
-  const file = put("rejected.jsonl", ...before, ...rejected, {
-    type: "compaction",
-    trigger: "rejected",
-    messages: before,
-  });
+  const messages = [...before, ...rejected].map((message) => own(message));
+  const compaction = { type: "compaction", trigger: "rejected", messages: before, state: {} };
+  const file = put("rejected.jsonl", ...messages, compaction);
   const { turns, skipped } = readSession(file);
   const ids = turns.map(({ rounds }) => rounds.flatMap(({ results }) => results.map((each) => each.tool_use_id)));
   assert.deepEqual([ids, skipped], [[["t1"]], { "rejected step": 1 }]);
 });
 
-test("a transcript says what each model call took, also the one for a summary; an earlier one says nothing", () => {
+test("a transcript says once what each model call took, also the one for a summary; a resumed one does not repeat it", () => {
   const usage = { input_tokens: 1, output_tokens: 2, cache_read_input_tokens: 3, cache_creation_input_tokens: 4 };
-  const call = { model: "claude-sonnet-5-5", usage };
-  const history = [user([text("All.")])];
+  const rewrite = (trigger: string, state: object) => ({
+    type: "compaction",
+    trigger,
+    messages: [user(SUMMARY)],
+    state,
+  });
   const { steps } = readConversation(
     linesOf(
-      ...[user("Look."), { ...reply(text("Seen.")), ...call }],
-      { type: "compaction", trigger: "auto", messages: history, summary: "All.", kept: 0, cleared: ["t1"], ...call },
-      { type: "compaction", trigger: "pause", messages: history, places: [] },
+      rewrite("resume", { lastCall: 4, usage }),
+      own(user("Look."), { lastCall: 4, usage }),
+      own(reply(use("t1", "bash")), { lastCall: 5, usage }),
+      own(user([result("t1")]), { lastCall: 5, usage }),
+      rewrite("micro", { lastCall: 5, usage }),
+      rewrite("auto", { lastCall: 6, usage }),
+      own(user("And now?"), { lastCall: 7 }), // a call that failed
     ),
   );
-  const took = steps.map((step) => step.type !== "clear" && [step.model, step.usage]);
   const counted = { input: 1, output: 2, read: 3, written: 4, isHour: false, isFinal: true };
-  const paid = ["claude-sonnet-5-5", counted];
-  assert.deepEqual(took, [[undefined, undefined], paid, paid, [undefined, undefined]]);
-  const [, , rewrite] = steps;
-  const fields = rewrite?.type === "rewrite" && [rewrite.summary, rewrite.kept, rewrite.cleared];
-  assert.deepEqual(fields, ["All.", 0, ["t1"]]);
+  const took = steps.map((step) => step.type !== "clear" && step.usage);
+  const none = undefined;
+  assert.deepEqual(took, [none, none, counted, none, none, counted, none]);
 });
 
 test("a session without times gets pauses like those of real ones, the same each time", () => {
-  const lines = Array.from({ length: 200 }, (_, i) => [user(`${i}`), reply(text("Yes."))]).flat();
+  const lines = Array.from({ length: 200 }, (_, i) => [own(user(`${i}`)), own(reply(text("Yes.")))]).flat();
   const { turns, isTimed } = readSession(put("untimed.jsonl", ...lines));
   const pauses = turns.slice(1).map(({ time }, i) => time - (turns[i]?.rounds[0]?.replied ?? 0));
   const long = pauses.filter((pause) => pause > 270_000).length / pauses.length;

@@ -3,7 +3,15 @@ import * as Plot from "@observablehq/plot";
 import { nameOfSeries, type Words } from "./languages.ts";
 import { dollars } from "./numbers.ts";
 import { sumOf } from "./prices.ts";
-import { type Compaction, dearestOf, isClearing, isWithdrawal, largestOf, type Timeline } from "./timeline.ts";
+import {
+  type Compaction,
+  dearestOf,
+  isClearing,
+  isMissed,
+  isWithdrawal,
+  largestOf,
+  type Timeline,
+} from "./timeline.ts";
 
 /** Each colour on a light and on a dark ground, as a CSS variable `--cv-NAME`. */
 const COLOURS: Record<string, [light: string, dark: string]> = {
@@ -32,11 +40,12 @@ const COLOURS: Record<string, [light: string, dark: string]> = {
   written: ["#a3662b", "#b07c49"],
   input: ["#6b3a0e", "#dba86f"],
   output: ["#331a04", "#fbe3c4"],
-  kept: ["#15803d", "#4ade80"],
+  // What became of a block: no hue of a kind, but of thinking that stays, and of the arrow of what took it.
+  kept: ["#a8b0b8", "#6e7681"],
   thought: ["#db2777", "#f472b6"],
-  summarized: ["#7c3aed", "#a78bfa"],
+  summarized: ["#1f2328", "#e6edf3"],
   disk: ["#b45309", "#fbbf24"],
-  withdrawn: ["#6b7280", "#9ca3af"],
+  withdrawn: ["#b3261e", "#ff8a80"],
 };
 
 const variables = (i: 0 | 1) =>
@@ -127,7 +136,8 @@ export function drawChart(timeline: Timeline, { document, width, height, words, 
   const { moments, blocks } = timeline;
   const { rows, series } = rowsOf(timeline, view);
   const isContext = view === "context";
-  const missed = moments.flatMap(({ missed }, x) => (missed ? [{ x, weight: missed.tokens }] : []));
+  const calls = moments.map((moment, x) => ({ moment, x, weight: moment.missed?.tokens ?? 0 }));
+  const missed = calls.filter(({ moment }) => isMissed(moment));
   const drawn = heaviest(missed, moments.length, marksIn(width), (each) => each);
   const cold = drawn.map(({ x }) => x - 0.5);
   const requests = heaviest(timeline.requests, moments.length, marksIn(width), ({ moment: x }) => ({ x, weight: 0 }));

@@ -4,7 +4,7 @@ import type { Shown, Strip } from "./elements.ts";
 import { type Item, make, makeLegend, makeList, makeRows, makeStrip, makeText, nameOf } from "./elements.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
 import { groupLost, type Lost, lostIn } from "./lost.ts";
-import { dollars, percent } from "./numbers.ts";
+import { dollars } from "./numbers.ts";
 import { sumOf } from "./prices.ts";
 import {
   type Block,
@@ -105,7 +105,7 @@ export function makeMoment(
   const parts = series.flatMap((name, i): Item[] => {
     const size = sizes[i] ?? 0;
     if (size < 0.5) return [];
-    const value = `${words.tokens(size)} · ${percent(size / (tokens || 1))}`;
+    const value = `${words.tokens(size)} · ${words.percent(size / (tokens || 1))}`;
     return [{ colour: colourOf(name, series), name: nameOfSeries(name, words), value }];
   });
   const paid = PAID.flatMap((part): Item[] => {
@@ -129,7 +129,7 @@ export function makeMoment(
     make("h3", {}, words.atRequest(index + 1, moments.length)),
     make("p", {}, facts.join(" · ")),
     ...(missed ? [make("p", { className: "cv-missed" }, words.missed(missed, moment))] : []),
-    ...(request && !compact ? [make("p", {}, `${words.requestOf(moment.request + 1)} ${request.label}`)] : []),
+    ...(request && !compact ? [make("p", {}, words.requestOf(moment.request + 1, request.label))] : []),
     ...(compact ? [] : [makeSearch(blocks, reader, words, place)]),
     reader.stripOf(blocks),
     make("p", { className: "cv-quiet" }, words.hint),
@@ -164,8 +164,8 @@ function makeLargest(blocks: Shown[], reader: Reader, words: Words): HTMLElement
   const again = sorted.slice(5).filter(({ all }) => all.length > 1);
   const chosen = [...sorted.slice(0, 5), ...again.slice(0, 5)];
   const wordsOf = ({ all, tokens, share }: (typeof chosen)[number]) => {
-    const [name = ""] = all.map(nameOf);
-    return [all.length > 1 ? `${name} × ${all.length}` : name, words.tokens(tokens), percent(share)];
+    const [name = ""] = all.map((shown) => nameOf(shown, words));
+    return [all.length > 1 ? `${name} × ${all.length}` : name, words.tokens(tokens), words.percent(share)];
   };
   const list = makeRows(chosen, wordsOf, ({ all }) => reader.open(all));
   return make("div", {}, make("h4", {}, words.largest), list);
@@ -232,7 +232,7 @@ export function makeCompaction(timeline: Timeline, compaction: Compaction, words
     const items = [...groups].map(([name, { colour, count, tokens }]): Item => {
       return { colour, name, value: `${words.blocks(count)} · ${words.tokens(tokens)}` };
     });
-    const heading = make("h4", {}, `${name}: ${words.sized(extent)}`);
+    const heading = make("h4", {}, words.named(name, words.sized(extent)));
     return make("div", {}, heading, reader.stripOf(blocks), makeLegend(items));
   };
   const old = side(before, words.before, ({ block }) => {

@@ -1,4 +1,4 @@
-/** What a session cost, what of that its cache misses took, and what was largest: each with a model call that shows it. */
+/** What a session cost, what of that its cache misses took, what filled it: each with a model call that shows it. */
 import { sumOf } from "./prices.ts";
 import { type Block, dollarsOf, type Missed, type Moment, type Timeline } from "./timeline.ts";
 
@@ -19,14 +19,17 @@ export type Diagnosis = {
   /** The most expensive call, or the one with the largest prompt. */
   most: number;
   missed: { tokens: number; dollars?: number; causes: Cause[] };
-  largest?: Found;
+  /** What compactions made new, and so had to be written to the cache: that is not missed. */
+  anew?: Cause;
+  /** The series that most of the largest prompt is made of. */
+  top?: { series: string; share: number; at: number };
   /** Of all files that were read more than once, the one whose further reads took most. */
   again?: Found;
 };
 /** Misses of one kind: how many, and the call of the largest. */
 export type Cause = { why: Missed["why"]; count: number; tokens: number; dollars?: number; at: number };
-/** A block, or several that a call with the same label returned: the first call with (all of) them, and how many had it. */
-export type Found = { block: Block; count: number; tokens: number; at: number; prompts: number };
+/** Several blocks that a call with the same label returned, and the first call with all of them. */
+export type Found = { block: Block; count: number; tokens: number; at: number };
 
 export function diagnose(timeline: Timeline): Diagnosis {
   const { moments, compactions } = timeline;
@@ -43,8 +46,9 @@ export function diagnose(timeline: Timeline): Diagnosis {
     unpaid: moments.filter(({ cost }) => !cost).length,
     models: [...new Set(moments.flatMap(({ model }) => model ?? []))],
     most: weights.indexOf(weights.reduce((most, each) => Math.max(most, each), 0)),
-    missed: missedIn(moments),
-    ...foundIn(timeline),
+    ...missedIn(moments),
+    top: topOf(timeline),
+    again: readAgain(timeline),
   };
 }
 
@@ -54,7 +58,7 @@ function dollarsFor({ missed, usage, cost }: Moment): number {
   return (missed.tokens * (cost.written + cost.input)) / (usage.written + usage.input);
 }
 
-function missedIn(moments: Moment[]): Diagnosis["missed"] {
+function missedIn(moments: Moment[]): Pick<Diagnosis, "missed" | "anew"> {
   const causes = new Map<string, Cause>();
   const isPriced = moments.some(({ cost }) => cost);
   for (const [at, moment] of moments.entries()) {
@@ -67,19 +71,24 @@ function missedIn(moments: Moment[]): Diagnosis["missed"] {
     if (cause.dollars !== undefined) cause.dollars += dollarsFor(moment);
     causes.set(why, cause);
   }
+  const anew = causes.get("compaction");
+  causes.delete("compaction");
   const all = [...causes.values()].sort((a, b) => b.tokens - a.tokens);
   const tokens = all.reduce((sum, cause) => sum + cause.tokens, 0);
-  return {
-    tokens,
-    dollars: isPriced ? all.reduce((sum, { dollars = 0 }) => sum + dollars, 0) : undefined,
-    causes: all,
-  };
+  const dollars = isPriced ? all.reduce((sum, { dollars = 0 }) => sum + dollars, 0) : undefined;
+  return { missed: { tokens, dollars, causes: all }, anew };
 }
 
-function foundIn(timeline: Timeline): Pick<Diagnosis, "largest" | "again"> {
-  const firsts = firstPrompts(timeline);
-  const shown = timeline.blocks.filter(({ id }) => firsts.has(id));
-  const largest = shown.reduce((most, block) => (block.chars > most.chars ? block : most), shown[0] ?? NOTHING);
+function topOf({ moments, series }: Timeline): Diagnosis["top"] {
+  const most = moments.reduce((largest, { tokens }) => Math.max(largest, tokens), 0);
+  const at = moments.findIndex(({ tokens }) => tokens === most);
+  const sizes = moments[at]?.sizes ?? [];
+  const size = Math.max(0, ...sizes);
+  return size > 0 ? { series: series[sizes.indexOf(size)] ?? "", share: size / most, at } : undefined;
+}
+
+/** Of the files that were read more than once, the one whose further reads took most. */
+function readAgain(timeline: Timeline): Found | undefined {
   const reads = new Map<string, Block[]>();
   for (const block of timeline.blocks) {
     const isRead = block.kind === "result" && /^read/i.test(block.tool ?? "") && block.original === undefined;
@@ -87,17 +96,13 @@ function foundIn(timeline: Timeline): Pick<Diagnosis, "largest" | "again"> {
   }
   const furtherIn = (all: Block[]) => charsOf(all.slice(1));
   const again = [...reads.values()].sort((a, b) => furtherIn(b) - furtherIn(a))[0] ?? [];
-  const find = (all: Block[]): Found | undefined => {
-    const block = all.findLast(({ id }) => firsts.has(id));
-    const at = firsts.get(block?.id ?? -1);
-    if (!block || at === undefined) return undefined;
-    const tokens = charsOf(all) / (timeline.moments[at]?.charsPerToken ?? 1);
-    return { block, count: all.length, tokens, at, prompts: promptsWith(timeline, block) };
-  };
-  return { largest: find([largest]), again: again.length > 1 ? find(again) : undefined };
+  const firsts = firstPrompts(timeline);
+  const block = again.findLast(({ id }) => firsts.has(id));
+  const at = firsts.get(block?.id ?? -1);
+  if (again.length < 2 || !block || at === undefined) return undefined;
+  return { block, count: again.length, tokens: charsOf(again) / (timeline.moments[at]?.charsPerToken ?? 1), at };
 }
 
-const NOTHING: Block = { id: -1, kind: "reply", label: "", text: "", chars: 0 };
 const charsOf = (blocks: Block[]) => blocks.reduce((sum, { chars }) => sum + chars, 0);
 
 /** By block, the first model call that had it in its prompt. */
@@ -110,11 +115,4 @@ function firstPrompts({ moments, epochs }: Timeline): Map<number, number> {
     [last, known] = [epoch, length];
   }
   return firsts;
-}
-
-/** How many model calls had a block in their prompt. */
-function promptsWith({ moments, epochs }: Timeline, { id }: Block): number {
-  const places = epochs.map((ids) => ids.indexOf(id));
-  const isIn = (place: number, length: number) => place >= 0 && place < length;
-  return moments.filter(({ epoch, length }) => isIn(places[epoch] ?? -1, length)).length;
 }

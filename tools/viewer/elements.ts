@@ -54,7 +54,8 @@ export function makeLegend(items: Item[]): HTMLElement {
 
 /** A block as the strip shows it: its size, its colour, and what it is in words. */
 export type Shown = { block: Block; tokens: number; colour: string; kind: string };
-export const nameOf = ({ kind, block }: Shown): string => (block.label ? `${kind}: ${block.label}` : kind);
+export const nameOf = ({ kind, block }: Shown, words: Words): string =>
+  block.label ? words.named(kind, block.label) : kind;
 type Group = { all: Shown[]; tokens: number };
 
 /** Neighbours that are too small to be seen alone are one group. */
@@ -86,7 +87,7 @@ export function makeStrip(blocks: Shown[], words: Words, select: (all: Shown[]) 
   const groups = groupsOf(blocks, 160);
   const buttons = groups.map(({ all, tokens }, i) => {
     const [first] = all;
-    const name = all.length === 1 && first ? nameOf(first) : words.group(all.length);
+    const name = all.length === 1 && first ? nameOf(first, words) : words.group(all.length);
     const button = make("button", { type: "button", tabIndex: i === 0 ? 0 : -1 });
     button.ariaLabel = button.title = `${name}, ${words.tokens(tokens)}`;
     button.style.flexGrow = `${tokens}`;
@@ -115,10 +116,10 @@ export function makeText(shown: Shown, words: Words, hit?: { at: number; length:
   const { text } = shown.block;
   const end = hit ? hit.at + hit.length : 0;
   const marked = hit ? [text.slice(0, hit.at), make("mark", {}, text.slice(hit.at, end))] : [];
-  const heading = make("h4", {}, nameOf(shown), make("span", {}, words.tokens(shown.tokens)));
+  const heading = make("h4", {}, nameOf(shown, words), make("span", {}, words.tokens(shown.tokens)));
   return make("article", { className: "cv-text" }, heading, make("pre", { tabIndex: 0 }, ...marked, text.slice(end)));
 }
 
 /** The blocks of a group, each opens its text. */
 export const makeList = (all: Shown[], words: Words, select: (shown: Shown) => void): HTMLElement =>
-  makeRows(all.slice(0, 500), (shown) => [nameOf(shown), words.tokens(shown.tokens)], select);
+  makeRows(all.slice(0, 500), (shown) => [nameOf(shown, words), words.tokens(shown.tokens)], select);

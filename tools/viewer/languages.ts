@@ -41,11 +41,11 @@ const en = {
     auto: "past the limit (auto)",
     tool: "the model asked for it (compact)",
     manual: "the user asked for it (/compact)",
-    reactive: "the prompt was too long (reactive)",
     micro: "old results cleared (layer 1)",
     rejected: "the API rejected the request",
     refused: "the model refused",
     resume: "resumed",
+    clear: "the user began again (/clear)",
   } as Record<string, string>,
   axis: { context: "tokens of the prompt", cache: "tokens of the prompt by cache", cost: "cost" },
   request: "model call",
@@ -56,6 +56,7 @@ const en = {
   compactions: "Compactions",
   at: ({ moments }: Timeline, index: number) =>
     facts(`${whole(index + 1)} / ${whole(moments.length)}`, en, moments[index]),
+  percent: (share: number) => percent(share),
   share: (share: number, of: string) => `${percent(share)} of the ${of}`,
   estimate: "estimated from the blocks, as the file has only a part of the count",
   diagnosis: SENTENCES.en,
@@ -67,11 +68,13 @@ const en = {
       changed: "the prompt no longer begins as before; the file does not say what changed in it",
     };
     const read = `${whole(usage?.read ?? 0)} of ${whole(tokens)} tokens were read from it`;
-    return `The prompt cache was missed: ${reasons[why]}. Only ${read}.`;
+    const what = why === "compaction" ? "The prompt was written anew" : "The prompt cache was missed";
+    return `${what}: ${reasons[why]}. Only ${read}.`;
   },
   requests: "Requests",
   countedIn: (name: string, count: number) => `${name} (${whole(count)})`,
-  requestOf: (n: number) => `Request ${n}:`,
+  requestOf: (n: number, text: string) => `Request ${n}: ${text}`,
+  named: (name: string, value: string) => `${name}: ${value}`,
   asked: (calls: Moment[]) => [counted(calls.length, "call"), ...dollarsIn(calls)],
   largest: "The largest in this context, and what is in it more than once",
   lost: "Named before, and by nothing that was left",
@@ -128,7 +131,7 @@ const en = {
   },
   skipped: ({ reason, count, lines }: Skipped) =>
     `${whole(count)} × ${reason}${lines.length > 0 ? ` (line ${lines.join(", ")}${count > lines.length ? ", …" : ""})` : ""}`,
-  leftOut: "Left out",
+  leftOut: (parts: string[]) => `Left out: ${parts.join("; ")}.`,
   nothing: "The file has messages, but no reply of a model: there is no model call to show.",
   took: ({ moment, trigger, before, after }: Compaction, of: number) =>
     `${moment < of ? whole(moment + 1) : "end"} · ${trigger}: ${whole(before.tokens)} → ${whole(after.tokens)}`,
@@ -154,8 +157,8 @@ const REASONS: [RegExp, string][] = [
 ];
 
 const TRIGGERS: Record<string, string> = {
-  ...{ auto: "自动", tool: "模型要求", manual: "用户要求", reactive: "过长", micro: "清除" },
-  ...{ rejected: "被拒绝", refused: "拒答", resume: "恢复" },
+  ...{ auto: "自动", tool: "模型要求", manual: "用户要求", micro: "清除" },
+  ...{ rejected: "被拒绝", refused: "拒答", resume: "恢复", clear: "清空" },
 };
 
 const zh: Words = {
@@ -171,14 +174,14 @@ const zh: Words = {
     json: (name) => `${name} 是 JSON，但不是会话：里面没有消息。请选择 s06 的会话记录或 Claude Code 的会话。`,
   },
   kinds: {
-    ...{ unexplained: "不在文件里", summary: "摘要", file: "恢复的文件" },
+    ...{ unexplained: "不在文件里的内容", summary: "摘要", file: "恢复的文件" },
     ...{ request: "用户请求", client: "客户端写的消息", reply: "模型回复", thinking: "思考", call: "工具调用" },
-    ...{ read: "读缓存", written: "写缓存", input: "未缓存", output: "输出" },
+    ...{ read: "缓存命中", written: "写入缓存", input: "未缓存", output: "输出" },
   },
   results: (tool) => (tool ? `${tool} 的结果` : "其他工具的结果"),
   fates: {
     kept: "原样保留",
-    thought: "思考，已变为正文",
+    thought: "思考，已变为文字",
     summarized: "写进摘要",
     disk: "已清除，只在磁盘上",
     withdrawn: "已撤回",
@@ -187,11 +190,11 @@ const zh: Words = {
     auto: "超过上限（auto）",
     tool: "模型要求（compact）",
     manual: "用户要求（/compact）",
-    reactive: "提示词过长（reactive）",
     micro: "清除旧的工具结果（第一层）",
     rejected: "API 拒绝了请求",
     refused: "模型拒绝回答",
     resume: "恢复会话",
+    clear: "用户重新开始（/clear）",
   },
   axis: { context: "提示词的 token 数", cache: "提示词的 token 数（按缓存）", cost: "费用" },
   request: "模型调用",
@@ -199,7 +202,8 @@ const zh: Words = {
   atRequest: (n, of) => `第 ${whole(n)} 次模型调用（共 ${whole(of)} 次）`,
   atCompaction: (n, of) => (n > of ? "会话结尾处的压缩" : `第 ${whole(n)} 次模型调用之前的压缩`),
   at: ({ moments }, index) => facts(`${whole(index + 1)} / ${whole(moments.length)}`, zh, moments[index]),
-  share: (share, of) => `占${of}的 ${percent(share)}`,
+  percent: (share) => percent(share, "%"),
+  share: (share, of) => `占${of} 的 ${percent(share, "%")}`,
   estimate: "按内容块估算：文件里只记录了一部分",
   diagnosis: SENTENCES.zh,
   missed: ({ why }, { gap = 0, usage, tokens }) => {
@@ -209,11 +213,13 @@ const zh: Words = {
       model: "换了模型，每个模型的缓存各自独立",
       changed: "提示词的开头变了，文件里看不出变了什么",
     };
-    return `未命中提示词缓存：${reasons[why]}。${whole(tokens)} token 中只有 ${whole(usage?.read ?? 0)} 是从缓存读取的。`;
+    const what = why === "compaction" ? "提示词重新写入缓存" : "未命中提示词缓存";
+    return `${what}：${reasons[why]}。${whole(tokens)} token 中只有 ${whole(usage?.read ?? 0)} 是从缓存读取的。`;
   },
   requests: "用户请求",
   countedIn: (name, count) => `${name}（${whole(count)}）`,
-  requestOf: (n) => `请求 ${n}：`,
+  requestOf: (n, text) => `请求 ${n}：${text}`,
+  named: (name, value) => `${name}：${value}`,
   asked: (calls) => [`${whole(calls.length)} 次调用`, ...dollarsIn(calls)],
   largest: "这个上下文里最大的内容，以及重复出现的内容",
   lost: "之前提到过、压缩后再没有提到的内容",
@@ -253,8 +259,8 @@ const zh: Words = {
   prices: (model, list) => {
     const chinese = list
       ?.replace("input", "输入")
-      .replace("read from the cache", "读缓存")
-      .replace("written", "写缓存");
+      .replace("read from the cache", "缓存命中")
+      .replace("written", "写入缓存");
     const rest = chinese?.replace("for an hour", "保留一小时").replace("output", "输出").replaceAll(", ", "，");
     return rest ? `${model} 每百万 token 的价格（2026 年 11 月）：${rest}。` : `${model}：价格未知。`;
   },
@@ -276,7 +282,7 @@ const zh: Words = {
     const places = lines.length > 0 ? `（第 ${lines.join("、")} 行${count > lines.length ? " …" : ""}）` : "";
     return `${reason.replace(pattern, text)} × ${whole(count)}${places}`;
   },
-  leftOut: "未显示",
+  leftOut: (parts) => `未显示：${parts.join("；")}。`,
   nothing: "文件里有消息，但没有模型的回复，因此没有可以显示的模型调用。",
   took: ({ moment, trigger, before, after }, of) =>
     `${moment < of ? whole(moment + 1) : "结尾"} · ${TRIGGERS[trigger] ?? trigger}：${whole(before.tokens)} → ${whole(after.tokens)}`,

@@ -3,11 +3,11 @@ import { colourFor, colourRules } from "./context-chart.ts";
 import { makeCompaction, makeMoment, type Place } from "./details.ts";
 import { diagnose } from "./diagnosis.ts";
 import { type Item, make, makeLegend, makeRows, stepIn } from "./elements.ts";
-import { type Language, WORDS, type Words } from "./languages.ts";
+import { type Language, nameOfSeries, WORDS, type Words } from "./languages.ts";
 import { makeOverTime } from "./over-time.ts";
 import { listOf } from "./prices.ts";
-import { makeSessions } from "./sessions-list.ts";
-import { type Compaction, largestOf, type Timeline } from "./timeline.ts";
+import { type Listed, makeSessions } from "./sessions-list.ts";
+import { type Compaction, isMissed, largestOf, type Timeline } from "./timeline.ts";
 import type { Answer, Question } from "./worker.ts";
 
 export type Options = {
@@ -89,11 +89,25 @@ export function mount(element: HTMLElement, { source, served, compact = false, l
     read({ name: file.split(/[\\/]/).at(-1) ?? "", url, isLive: true }, first);
     void showSessions();
   }
+  /** A line for each session, as `npm run view` has read it: what is there is shown. */
   async function showSessions(): Promise<void> {
     const response = await fetch("sessions", { signal: end.signal }).catch(() => undefined);
-    const listed = response?.ok ? await response.json() : [];
-    summary.textContent = words.countedIn(words.sessions, listed.length);
-    list.replaceChildren(makeSessions(listed, words, file, open));
+    const lines = response?.body?.pipeThrough(new TextDecoderStream()) ?? [];
+    let text = "";
+    if (!list.hasChildNodes()) list.textContent = words.reading(words.sessions);
+    for await (const part of lines) {
+      text += part;
+      const listed: Listed[] = text
+        .split("\n")
+        .slice(0, -1)
+        .map((line) => JSON.parse(line));
+      summary.textContent = words.countedIn(words.sessions, listed.length);
+      list.replaceChildren(makeSessions(listed, words, file, openChosen));
+    }
+  }
+  function openChosen(name: string): void {
+    sessions.open = false;
+    open(name);
   }
   sessions.addEventListener("toggle", () => sessions.open && served && void showSessions());
 
@@ -227,7 +241,7 @@ function makeSession(
 
 /** What a session cost, what of it were cache misses, and what was largest; each leads to its model call. */
 function makeDiagnosis(timeline: Timeline, words: Words, goTo: (call: number) => void): HTMLElement {
-  const sentences = words.diagnosis(diagnose(timeline), words.kinds);
+  const sentences = words.diagnosis(diagnose(timeline), (series) => nameOfSeries(series, words));
   const linkTo = (text: string, call: number) => {
     const link = make("a", { href: `#call=${call + 1}` }, text);
     link.addEventListener("click", (event) => {
@@ -246,7 +260,7 @@ function makeDiagnosis(timeline: Timeline, words: Words, goTo: (call: number) =>
 /** What the signs in the chart mean. */
 function makeMarks({ moments, compactions, requests }: Timeline, words: Words): HTMLElement {
   const colours = new Set(compactions.map(colourFor));
-  if (moments.some(({ missed }) => missed)) colours.add("var(--cv-cold)");
+  if (moments.some(isMissed)) colours.add("var(--cv-cold)");
   if (requests.length > 0) colours.add("var(--cv-request)");
   const items = [...colours].map((colour): Item => {
     const mark = colour.slice(9, -1); // of var(--cv-…)
@@ -286,6 +300,6 @@ function makeSources(timeline: Timeline, words: Words): HTMLElement {
   texts.push(...models.map((model) => words.prices(model, listOf(model))));
   const estimates = moments.filter(({ isEstimate }) => isEstimate).length;
   if (estimates > 0) texts.push(words.estimates(estimates));
-  if (timeline.skipped.length > 0) texts.push(`${words.leftOut}: ${timeline.skipped.map(words.skipped).join("; ")}.`);
+  if (timeline.skipped.length > 0) texts.push(words.leftOut(timeline.skipped.map(words.skipped)));
   return make("footer", { className: "cv-quiet" }, ...texts.map((text) => make("p", {}, text)));
 }

@@ -2,7 +2,8 @@
 
 export const whole = (value: number) => Math.round(value).toLocaleString("en-US");
 export const counted = (count: number, one: string, many = `${one}s`) => `${whole(count)} ${count === 1 ? one : many}`;
-export const percent = (share: number) => (share > 0 && share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`);
+export const percent = (share: number, unit = " %") =>
+  (share > 0 && share < 0.005 ? "<1" : `${Math.round(100 * share)}`) + unit;
 export const kilobytes = (bytes: number) => `${whole(Math.ceil(bytes / 1_000))} kB`;
 
 export function dollars(value: number): string {

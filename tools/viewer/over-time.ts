@@ -68,6 +68,7 @@ export function makeOverTime(
   observer.observe(plots);
   slider.addEventListener("input", () => show(Number(slider.value) - 1));
   const pick = ({ clientX, buttons, target, type }: PointerEvent) => {
+    if (target === slider) return; // it moves by itself
     const { left, width } = plots.getBoundingClientRect();
     const share = (clientX - left - MARGIN.left) / (width - MARGIN.left - MARGIN.right);
     const index = Math.floor(share * moments.length);
@@ -78,6 +79,7 @@ export function makeOverTime(
   plots.addEventListener("pointerdown", pick);
   plots.addEventListener("pointermove", pick);
   plots.addEventListener("mousedown", (event) => {
+    if (event.target === slider) return;
     event.preventDefault(); // which would take the focus away, and the arrow keys with it
     focus();
   });
@@ -86,7 +88,7 @@ export function makeOverTime(
     makeLegend(names.map((name) => ({ colour: colourOf(name, timeline.series), name: nameOfSeries(name, words) })));
   const paid = isKnown.cost ? PAID : PAID.slice(0, 3);
   const [context, ...others] = charts;
-  if (context) plots.append(context, ...(compact ? [] : [named(timeline.series)])); // what is below has one with sizes
+  if (context) plots.append(context, slider, ...(compact ? [] : [named(timeline.series)])); // what is below has one with sizes
   if (others.length > 0) plots.append(...others, named(paid));
-  return { element: make("div", {}, value, plots, slider), moveTo, focus };
+  return { element: make("div", {}, value, plots), moveTo, focus };
 }

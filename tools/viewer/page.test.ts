@@ -103,7 +103,7 @@ test("a model call says its share of the window, its model, what it cost and wha
   address.hash = "#call=2";
   await open(session(4));
   const [facts = ""] = text(".cv-detail p");
-  assert.match(facts, /^9,203 tokens · 5% of the context window 200,000 · \$0\.006 · claude-opus-4-6 · /);
+  assert.match(facts, /^9,203 tokens · 5 % of the context window 200,000 · \$0\.006 · claude-opus-4-6 · /);
   assert.match(
     text(".cv-detail").join(),
     /read from the cache9,000 tokens · \$0\.004written to the cache200 tokens · \$0\.001/,
@@ -136,13 +136,13 @@ test("kinds of content have one legend, cache and cost another, in colours of th
 test("it opens with the diagnosis: its sentences lead to the calls that they are about", async () => {
   address.hash = "";
   await open(session(6));
-  const [cost = "", misses = "", largest = ""] = text(".cv-diagnosis li");
+  const [cost = "", misses = "", filling = ""] = text(".cv-diagnosis li");
   assert.match(cost, /^It cost \$\d.*6 model calls sent 5\d,\d+ tokens\. The most expensive is call \d\.$/);
   assert.match(
     misses,
-    /^Cache misses took \$0\.0\d+, \d+% of it: \d,\d+ tokens were paid in full, 1 after a compaction/,
+    /^The prompt cache was never missed\. 1 prompt after a compaction was written anew: \$0\.0\d+\.$/,
   );
-  assert.match(largest, /Read \/app\/server\.ts was read 6 times/);
+  assert.match(filling, /^\d+ % of the largest prompt was .*\. Read \/app\/server\.ts was read 6 times/);
   const [, compaction] = find(".cv-diagnosis a");
   compaction?.click();
   assert.deepEqual([text(".cv-detail h3"), address.hash], [["At model call 5 of 6"], "#call=5"]);
@@ -182,7 +182,7 @@ test("requests are marked with their text, their calls and their cost, and lead 
 test("what is largest, and what was read more than once", async () => {
   address.hash = "#call=4";
   await open(session(4));
-  const again = button(/Read \/app\/server\.ts × 3.* tokens · \d+%/);
+  const again = button(/Read \/app\/server\.ts × 3.* tokens · \d+ %/);
   again.click();
   assert.equal(find(".cv-reader .cv-rows li").length, 3);
 });
@@ -293,7 +293,14 @@ async function serve(cwd: string, ...args: string[]) {
     child.kill();
     return ended;
   };
-  return { url, file, end, list: async () => (await (await fetch(`${url}sessions`)).json()) as Listed[] };
+  const list = async (): Promise<Listed[]> => {
+    const lines = await (await fetch(`${url}sessions`)).text();
+    return lines
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+  };
+  return { url, file, end, list };
 }
 
 test("a real file is followed while it is written, and read anew when it shrinks; the end of the server is told", async () => {
@@ -332,8 +339,8 @@ test("npm run view opens the newest run, offline or not; a subagent's file is li
   const put = (name: string) => {
     mkdirSync(join(cwd, name, ".."), { recursive: true });
     const lines = [
-      { role: "user", content: `In ${name}.` },
-      { role: "assistant", content: "Done." },
+      { message: { role: "user", content: `In ${name}.` }, state: {} },
+      { message: { role: "assistant", content: "Done." }, state: {} },
     ];
     writeFileSync(join(cwd, name), linesOf(...lines));
   };

@@ -124,16 +124,16 @@ function follow(steps: Step[]): Draw {
       const known = new Map<string, Block[]>();
       for (const block of old) known.set(keyOf(block), [...(known.get(keyOf(block)) ?? []), block]);
       const kept: number[] = [];
-      // What a summary begins with is new, also where it repeats a text.
-      const news = step.summary === undefined ? 0 : step.messages.length - (step.kept ?? 0);
-      const firstOld = step.messages.slice(0, news).flatMap(({ parts }) => parts).length;
+      // A summary and what it puts back is new, also where it repeats a text.
+      const drafts = step.messages.flatMap((message) =>
+        draftsOf(message).map((draft) => ({ draft, isNew: message.isSummary })),
+      );
       // From the end, since of texts that are there twice the newest is kept.
-      const ids = step.messages.flatMap(draftsOf).reduceRight<number[]>((ids, draft, i) => {
-        const same = i < firstOld ? undefined : known.get(keyOf(draft))?.pop();
+      const ids = drafts.reduceRight<number[]>((ids, { draft, isNew }) => {
+        const same = isNew ? undefined : known.get(keyOf(draft))?.pop();
         const isKept = same?.kind === draft.kind && same.text === draft.text;
         if (isKept) kept.push(same.id);
-        const isCleared = draft.kind === "result" && (step.cleared?.includes(draft.callId ?? "") ?? true);
-        const original = isCleared ? same?.id : undefined;
+        const original = draft.kind === "result" ? same?.id : undefined; // it was cleared
         const thought = same?.kind === "thinking" ? same.id : undefined;
         ids.push(isKept ? same.id : add({ ...draft, original, thought }));
         return ids;

@@ -7,6 +7,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { codeOf } from "../sessions/code.ts";
+import { parseLine } from "../sessions/formats.ts";
 
 const START = Date.UTC(2026, 0, 5, 9);
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -15,6 +17,15 @@ execFileSync("npm", ["run", "demo", "--", folder], { cwd: ROOT, stdio: "inherit"
 const name = readdirSync(folder).find((each) => each.endsWith(".jsonl")) ?? "";
 const lines = readFileSync(join(folder, name), "utf8").trim().split("\n");
 rmSync(folder, { recursive: true });
-const timed = lines.map((line, i) => JSON.stringify({ ...JSON.parse(line), time: START + 12_000 * i }));
+const code = codeOf(readFileSync(join(ROOT, "agents/s06_context_compact.ts"), "utf8"));
+const calls = new Map<number, number>(); // by the real time of a call: the time that it gets
+const timed = lines.map((line, i) => {
+  const { state, ...entry } = Object(parseLine(line));
+  const time = START + 12_000 * i;
+  if (!calls.has(state.lastCall)) calls.set(state.lastCall, time);
+  state.lastCall &&= calls.get(state.lastCall);
+  state.file = ".transcripts/transcript_demo.jsonl";
+  return JSON.stringify({ ...entry, time, state, ...(i === 0 && { code }) });
+});
 const demo = `${timed.join("\n")}\n`.replaceAll(name, "transcript_demo.jsonl");
 writeFileSync(join(ROOT, "tools/viewer/demo.jsonl"), demo);

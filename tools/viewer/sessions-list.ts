@@ -15,13 +15,13 @@ export type Listed = {
   bytes: number;
 };
 
-/** @param current the file that is shown */
+/** One tab stop; the arrow keys go from row to row. @param current the file that is shown */
 export function makeSessions(listed: Listed[], words: Words, current: string, open: (file: string) => void) {
   const rowsOf = (each: Listed): HTMLElement[] => {
     const { file, parent, request, time } = each;
     const button = make("button", { type: "button" }, request || file);
     button.addEventListener("click", () => open(file));
-    if (file === current) button.setAttribute("aria-current", "true");
+    if (file === current) button.ariaCurrent = "true";
     const facts = [
       ...(parent ? [words.ofSubagent] : []),
       words.time(time),
@@ -33,5 +33,15 @@ export function makeSessions(listed: Listed[], words: Words, current: string, op
   };
   const files = new Set(listed.map(({ file }) => file));
   const top = listed.filter(({ parent }) => !parent || !files.has(parent));
-  return make("ul", { className: "cv-sessions" }, ...top.flatMap(rowsOf));
+  const list = make("ul", { className: "cv-sessions" }, ...top.flatMap(rowsOf));
+  const buttons = [...list.querySelectorAll("button")];
+  const stop = buttons.find((button) => button.ariaCurrent) ?? buttons[0];
+  for (const button of buttons) button.tabIndex = button === stop ? 0 : -1;
+  list.addEventListener("keydown", (event) => {
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    buttons[buttons.indexOf(document.activeElement as HTMLButtonElement) + step]?.focus();
+  });
+  return list;
 }

@@ -124,8 +124,10 @@ export const largestOf = ({ moments }: Pick<Timeline, "moments">): number =>
 export const dearestOf = ({ moments }: Pick<Timeline, "moments">): number =>
   moments.reduce((most, { cost }) => Math.max(most, sumOf(cost)), 0);
 
+/** Whether the prompt cache was missed. What a compaction makes new is written to it, and not missed. */
+export const isMissed = ({ missed }: Moment) => missed !== undefined && missed.why !== "compaction";
 export const isClearing = ({ trigger }: Compaction) => trigger === "micro";
-export const isWithdrawal = ({ trigger }: Compaction) => /^(refus|reject)/.test(trigger);
+export const isWithdrawal = ({ trigger }: Compaction) => /^(refus|reject|clear)/.test(trigger);
 
 /** Dollars of some model calls, or of those for summaries; nothing if the price of none is known. */
 export const dollarsOf = (calls: { cost?: Cost }[]): number | undefined =>

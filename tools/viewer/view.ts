@@ -12,6 +12,7 @@ import { createReadStream, existsSync, statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { basename, dirname, join } from "node:path";
+import { pipeline } from "node:stream/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { filesIn, newestFirst, sessionFiles, subagentsIn } from "../sessions/files.ts";
@@ -43,13 +44,12 @@ const tagOf = (file: string): string => {
 };
 
 const listed = new Map<string, { tag: string; row: Listed }>();
-async function list(files: { file: string; parent?: string }[]): Promise<Listed[]> {
-  const rows: Listed[] = [];
+/** What the list shows, a line of JSON for each session, as soon as it is read. */
+async function* list(files: { file: string; parent?: string }[]): AsyncGenerator<string> {
   for (const { file, parent } of files) {
     const tag = tagOf(file);
     const known = listed.get(file);
-    if (known?.tag === tag) rows.push(known.row);
-    else {
+    if (known?.tag !== tag) {
       const timeline = readTimeline(await readFile(file, "utf8"), file);
       if ("fault" in timeline) continue;
       const { moments, compactions, requests, blocks } = timeline;
@@ -58,10 +58,9 @@ async function list(files: { file: string; parent?: string }[]): Promise<Listed[
       const time = moments.at(-1)?.time ?? mtimeMs;
       const row = { file, parent, time, request, calls: moments.length, compactions: compactions.length, bytes };
       listed.set(file, { tag, row });
-      rows.push(row);
     }
+    yield `${JSON.stringify(listed.get(file)?.row)}\n`;
   }
-  return rows;
 }
 
 /** The viewer as files of a page: the worker keeps the name that main.ts asks for. */
@@ -106,7 +105,7 @@ async function main(): Promise<void> {
     const asked = searchParams.get("file") ?? file;
     try {
       if (isOwn && pathname === "/sessions") sessions = filesFor(path);
-      if (isOwn && pathname === "/sessions") response.end(JSON.stringify(await list(sessions)));
+      if (isOwn && pathname === "/sessions") await pipeline(list(sessions), response);
       else if (isOwn && pathname === "/session" && sessions.some((each) => each.file === asked)) {
         const etag = tagOf(asked);
         if (headers["if-none-match"] === etag) response.writeHead(304).end();
@@ -114,7 +113,7 @@ async function main(): Promise<void> {
       } else if (!isOwn || text === undefined) response.writeHead(404).end();
       else response.writeHead(200, { "content-type": `${types[url] ?? "text/javascript"}; charset=utf-8` }).end(text);
     } catch {
-      response.writeHead(404).end(); // the file is gone
+      if (!response.headersSent) response.writeHead(404).end(); // the file is gone; else the page is
     }
   });
   server.listen(0, "127.0.0.1", () => {

@@ -25,6 +25,8 @@ function open(text: string, name = "session.jsonl"): Timeline {
   assert.ok(!("fault" in timeline), JSON.stringify(timeline));
   return timeline;
 }
+/** Lines of s06. */
+const own = (...messages: object[]) => messages.map((message) => ({ message, state: {} }));
 const openFile = (name: string) => open(readFileSync(path(name), "utf8"), name);
 const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
 
@@ -258,31 +260,33 @@ test("the diagnosis adds up: what all calls cost, and what of that the tokens to
   assert.ok(Math.abs((missed.dollars ?? 0) - (4 * 1.25 * 13_001) / 1e6) < 1e-5, `${missed.dollars}`);
 });
 
-test("the diagnosis names the largest block, and the file whose second reading took most, with calls that have them", () => {
+test("the diagnosis names the kind that fills the largest prompt, and the file whose second reading took most", () => {
   last = null;
-  const read = (id: string, path: string, size: number) => [
-    say(1, `m${id}`, [0, 9_000, 3, 8], call(id, "Read", { file_path: path })),
-    answer(1, id, "x".repeat(size)),
-  ];
-  const asked = ask(0, "Read.");
-  const rounds = [
-    read("1", "/big.ts", 9_000),
-    read("2", "/a.ts", 2_000),
-    read("3", "/b.ts", 500),
-    read("4", "/b.ts", 500),
-  ];
-  const lines = linesOf(asked, ...rounds.flat(), ...read("5", "/a.ts", 2_000), ...read("6", "/c.ts", 1));
-  const { largest, again } = diagnose(open(lines));
-  assert.deepEqual([largest?.block.label, largest?.at, largest?.prompts], ["Read /big.ts", 1, 5]);
+  const files = [9_000, 2_000, 500, 500, 2_000, 1];
+  const paths = ["/big.ts", "/a.ts", "/b.ts", "/b.ts", "/a.ts", "/c.ts"];
+  let tokens = 1_000;
+  const rounds = files.flatMap((size, i) => {
+    const round = [
+      say(1, `m${i}`, [0, tokens, 3, 8], call(`${i}`, "Read", { file_path: paths[i] })),
+      answer(1, `${i}`, "x".repeat(size)),
+    ];
+    tokens += Math.round((size + 200) / 4);
+    return round;
+  });
+  const end = say(2, "m9", [0, tokens, 3, 8], { type: "text", text: "Read." });
+  const { top, again } = diagnose(open(linesOf(ask(0, "Read."), ...rounds, end)));
+  assert.deepEqual([top?.series, top?.at, Math.round(10 * (top?.share ?? 0))], ["result:Read", 6, 8]);
   assert.deepEqual([again?.block.label, again?.count, again?.at], ["Read /a.ts", 2, 5]);
 });
 
 test("the diagnosis says what it cannot know: prices, counts, what summaries cost", () => {
   const sentencesOf = (text: string) =>
     WORDS.en
-      .diagnosis(diagnose(open(text)), WORDS.en.kinds)
+      .diagnosis(diagnose(open(text)), (series) => series)
       .map((parts) => parts.map((part) => (typeof part === "string" ? part : part.text)).join(""));
-  const [uncounted = "", unread = ""] = sentencesOf(linesOf(user("Hello."), { role: "assistant", content: "Yes." }));
+  const [uncounted = "", unread = ""] = sentencesOf(
+    linesOf(...own(user("Hello."), { role: "assistant", content: "Yes." })),
+  );
   assert.match(
     uncounted,
     /^What it cost is not known, as the file names no model: 1 model call sent about \d+ tokens\./,
@@ -346,7 +350,6 @@ function ownSession(): string {
   const use = (id: string, path: string) => ({
     role: "assistant",
     content: [{ type: "thinking", thinking: `Read ${path}.`, signature: "s" }, call(id, "read_file", { path })],
-    charsPerToken: 3,
   });
   const note = (path: string) => ({ type: "text", text: `Read ${path}.` });
   const said = (id: string, path: string) => ({
@@ -360,23 +363,26 @@ function ownSession(): string {
     { type: "text", text: "[Conversation compressed. Transcript: t.jsonl]\n\nBoth are read." },
     { type: "text", text: '<file path="b.ts">\nbbb\n</file>' },
   ];
-  const line = (trigger: string, before: number, after: number, messages: object[], fields: object) => ({
-    ...{ type: "compaction", trigger, before, after, limit: 2_500, messages, time: 1, charsPerToken: 3 },
-    ...fields,
-  });
-  const model = "claude-sonnet-5-5";
   const usage = { input_tokens: 1_000, output_tokens: 1_000 };
-  const summary = { summary: "Both are read.", kept: 1, cleared: [], model, usage };
+  const common = { time: 1, model: "claude-sonnet-5-5", limit: 2_500, state: { charsPerToken: 3 } };
+  const line = (message: object) => ({ message, ...common });
+  const compaction = (trigger: string, before: number, after: number, messages: object[]) => ({
+    ...{ type: "compaction", trigger, before, after, messages },
+    ...common,
+  });
+  const reads = [
+    use("t1", "a.ts"),
+    result("t1", "a".repeat(6_000)),
+    use("t2", "b.ts"),
+    result("t2", "b".repeat(3_000)),
+  ];
+  const after = [asked, { role: "user", content }, { role: "assistant", content: "Understood." }];
   return linesOf(
-    ...[asked, use("t1", "a.ts"), result("t1", "a".repeat(6_000)), use("t2", "b.ts"), result("t2", "b".repeat(3_000))],
-    ...[
-      line("micro", 4_200, 2_400, micro, { kept: 2, cleared: ["t1"] }),
-      { role: "assistant", content: "Two files.", charsPerToken: 3 },
-    ],
-    ...[
-      line("auto", 2_600, 1_303, [{ role: "user", content }, asked], summary),
-      { role: "assistant", content: "Done.", charsPerToken: 3 },
-    ],
+    ...[asked, ...reads].map(line),
+    compaction("micro", 4_200, 2_400, micro),
+    line({ role: "assistant", content: "Two files." }),
+    { ...compaction("auto", 2_600, 1_303, after), state: { charsPerToken: 3, lastCall: 1, usage } },
+    line({ role: "assistant", content: "Done." }),
   );
 }
 
@@ -393,17 +399,18 @@ test("a transcript shows what layer 1 cleared, what the summary took, and the li
   ]);
   const after = auto ? blocksAt(timeline, auto.after).map(({ kind, label }) => `${kind} ${label}`) : [];
   const summary = "summary [Conversation compressed. Transcript: t.jsonl]";
-  assert.deepEqual(after, [summary, "file b.ts", "request Read both."]);
+  assert.deepEqual(after, ["request Read both.", summary, "file b.ts", "reply Understood."]);
   const cleared = micro && blocksAt(timeline, micro.after).find(({ original }) => original !== undefined);
   assert.equal(timeline.blocks[cleared?.original ?? -1]?.text, "a".repeat(6_000));
   assert.deepEqual(timeline.limits, [{ tokens: 2_500, source: "recorded" }]);
 });
 
 test("the demo cost what its usage says: the calls, and the summaries, at the prices of the model", () => {
-  type Line = { type?: string; usage?: Record<string, number> };
+  type Line = { type?: string; state: { lastCall: number; usage?: Record<string, number> } };
   const lines = readFileSync(path("tools/viewer/demo.jsonl"), "utf8").trim().split("\n");
-  const paid = lines.map((line) => JSON.parse(line) as Line).filter(({ usage }) => usage);
-  const costOf = ({ usage: u = {} }: Line) => {
+  const parsed = lines.map((line): Line => JSON.parse(line));
+  const paid = parsed.filter(({ state }, i) => state.lastCall !== (parsed[i - 1]?.state.lastCall ?? 0));
+  const costOf = ({ state: { usage: u = {} } }: Line) => {
     const [input = 0, read = 0] = [u.input_tokens, u.cache_read_input_tokens];
     const [written = 0, output = 0] = [u.cache_creation_input_tokens, u.output_tokens];
     return (2 * (input + 0.05 * read + 1.25 * written) + 10 * output) / 1e6; // claude-sonnet-5-5
@@ -419,13 +426,14 @@ test("what a summary begins with is new, though an earlier summary had put the s
     { type: "text", text },
     { type: "text", text: '<file path="a.ts">\na\n</file>' },
   ];
-  const rewrite = (summary: string, kept: number, ...rest: object[]) => ({
-    ...{ type: "compaction", trigger: "auto", summary, kept, cleared: [] },
-    messages: [{ role: "user", content: message(summary) }, ...rest],
+  const rewrite = (summary: string, request: object) => ({
+    ...{ type: "compaction", trigger: "auto", state: {} },
+    messages: [request, { role: "user", content: message(`[Conversation compressed]\n\n${summary}`) }],
   });
   const [one, two] = [user("One?"), user("Two?")];
   const said = { role: "assistant", content: "Yes." };
-  const timeline = open(linesOf(one, said, two, rewrite("A", 1, two), said, one, rewrite("B", 1, one), said));
+  const first = [...own(one, said, two), rewrite("A", two)];
+  const timeline = open(linesOf(...first, ...own(said, one), rewrite("B", one), ...own(said)));
   const [, last] = timeline.compactions;
   assert.deepEqual(countFates(timeline, last), { summarized: 4, kept: 1 });
 });
@@ -435,10 +443,11 @@ test("where ids repeat from reply to reply, a cleared result is shown with its o
     { role: "assistant", content: [call("call_0", "bash")] },
     { role: "user", content: [{ type: "tool_result", tool_use_id: "call_0", content }] },
   ];
-  const micro = { type: "compaction", trigger: "micro", kept: 2, cleared: ["call_0"] };
   const messages = [user("Look."), ...round("[Previous: used bash]"), ...round("second")];
+  const micro = { type: "compaction", trigger: "micro", messages, state: {} };
   const done = { role: "assistant", content: "Done." };
-  const timeline = open(linesOf(user("Look."), ...round("first"), ...round("second"), { ...micro, messages }, done));
+  const rounds = [...round("first"), ...round("second")];
+  const timeline = open(linesOf(...own(user("Look."), ...rounds), micro, ...own(done)));
   const texts = blocksAt(timeline, timeline.compactions[0]?.after ?? { epoch: 0, length: 0 }).map(
     ({ text, original }) => [text, timeline.blocks[original ?? -1]?.text],
   );
@@ -456,9 +465,9 @@ test("the recorded demo: each of its compactions is shown, with what it keeps, s
   for (const compaction of timeline.compactions.filter(({ trigger }) => trigger !== "micro")) {
     const { kept = 0, summarized = 0 } = countFates(timeline, compaction);
     assert.ok(kept > 0 && summarized > 0, `${kept} ${summarized}`);
-    const [first, second] = blocksAt(timeline, compaction.after);
-    assert.deepEqual([first?.kind, second?.kind], ["summary", "file"]);
-    assert.match(second?.label ?? "", /^library\/book-\d+\.txt$/);
+    const [request, summary, file] = blocksAt(timeline, compaction.after);
+    assert.deepEqual([request?.kind, summary?.kind, file?.kind], ["request", "summary", "file"]);
+    assert.match(file?.label ?? "", /^library\/book-\d+\.txt$/);
   }
 });
 
@@ -467,14 +476,15 @@ test("a refused request is taken out, and says so", () => {
     { role: "user", content: "First." },
     { role: "assistant", content: "One." },
   ];
-  const refused = { type: "compaction", trigger: "refused", messages: [asked, said] };
-  const timeline = open(linesOf(asked, said, { role: "user", content: "Bad." }, refused, asked, said));
+  const refused = { type: "compaction", trigger: "refused", messages: [asked, said], state: {} };
+  const timeline = open(linesOf(...own(asked, said, user("Bad.")), refused, ...own(asked, said)));
   assert.deepEqual(countFates(timeline, timeline.compactions[0]), { kept: 2, withdrawn: 1 });
 });
 
 test("the recorded sessions of the bench open: a request for each reply, sizes at 3 characters a token", () => {
   for (const name of readdirSync(path("tools/bench/sessions"))) {
-    const replies = readFileSync(path(`tools/bench/sessions/${name}`), "utf8").match(/^\{"role":"assistant"/gm) ?? [];
+    const replies =
+      readFileSync(path(`tools/bench/sessions/${name}`), "utf8").match(/^\{"message":\{"role":"assistant"/gm) ?? [];
     const { moments, source, compactions } = openFile(`tools/bench/sessions/${name}`);
     const found = [moments.length, source.by, source.charsPerToken, compactions.length];
     assert.deepEqual(found, [replies.length, "assumed", 3, 0]);

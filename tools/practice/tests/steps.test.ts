@@ -6,8 +6,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import { readLessons } from "../../docs/lessons.ts";
+import { check } from "../check.ts";
 import { skeletonOf, stepsOf } from "../skeleton.ts";
-import { check } from "../suite.ts";
 import { folderOf, root } from "./root.ts";
 
 const lessons = [...readLessons(root).values()].filter(({ name }) => (process.env.LESSONS ?? name).includes(name));
@@ -17,16 +17,17 @@ describe("step by step", { concurrency: 2 }, () => {
     const steps = stepsOf(lesson);
     const functionsTo = (i: number) => steps.slice(0, i).flatMap(({ functions }) => functions);
 
-    test(`${lesson.name}: what is written is green, and the first test that is red names the next step`, async () => {
+    test(`${lesson.name}: what is written is green, and the first step that is not is the one to write`, async () => {
       const file = join(folderOf(`steps-${lesson.name}`), basename(lesson.file));
-      for (const [i, { name }] of steps.slice(0, -1).entries()) {
+      for (const [i, { name }] of steps.entries()) {
         writeFileSync(file, skeletonOf(lesson, functionsTo(i)));
-        const { current, failed, run } = await check(root, lesson, file, { limit: 60_000 });
-        assert.deepEqual([run.state, failed?.step, current?.name], ["red", name, name], failed?.name);
+        const { state, current, done, failure } = await check(root, lesson, file, { patience: 60_000 });
+        const found = [state, failure?.step, current?.name, done];
+        assert.deepEqual(found, ["red", name, name, i], failure?.test);
       }
       writeFileSync(file, readFileSync(join(root, lesson.file)));
-      const { current, failed, run } = await check(root, lesson, file, { limit: 60_000 });
-      assert.deepEqual([run.state, failed, current], ["green", undefined, undefined]);
+      const { state, failure, types, isWhole } = await check(root, lesson, file, { patience: 60_000 });
+      assert.deepEqual([state, failure, types, isWhole], ["green", undefined, [], true]);
     });
   }
 });

@@ -8,9 +8,9 @@ import { basename, join } from "node:path";
 import { beforeEach, test } from "node:test";
 import { stripVTControlCharacters } from "node:util";
 import { functionsOf, readLessons } from "../../docs/lessons.ts";
-import { draw, solution } from "../screen.ts";
-import { isOpen, skeletonOf, stepsOf } from "../skeleton.ts";
-import { check } from "../suite.ts";
+import { check } from "../check.ts";
+import { draw } from "../screen.ts";
+import { skeletonOf } from "../skeleton.ts";
 import { folderOf, root } from "./root.ts";
 
 const lessons = readLessons(root);
@@ -23,11 +23,12 @@ function lessonOf(name: string) {
   return { lesson, file: join(folder, basename(lesson.file)), text: `${lesson.lines.join("\n")}\n` };
 }
 /** The screen of a lesson when the reader's file has this text. */
-async function screenOf(name: string, text: string, limit = 60_000): Promise<string> {
+async function screenOf(name: string, text: string, patience = 60_000): Promise<string> {
   const { lesson, file } = lessonOf(name);
   writeFileSync(file, text);
-  const progress = await check(root, lesson, file, { limit });
-  return stripVTControlCharacters(draw(root, file, lesson, progress, "s04"));
+  const progress = await check(root, lesson, file, { patience });
+  const { done = 0 } = progress;
+  return stripVTControlCharacters(draw({ root, lesson, progress, done, changed: [], seconds: 0 }, "s04"));
 }
 /** A lesson with a part replaced, which has to be there. */
 function changed(name: string, from: string, to: string): string {
@@ -61,74 +62,62 @@ class Two {
 
 test("the first screen names the first step, where it is, and the section of the page", async () => {
   const screen = await screenOf("s01", skeletonOf(lessonOf("s01").lesson));
-  assert.match(screen, /░ 0 of 6 steps {3}/);
+  assert.match(screen, /░ 0 of 5 steps {3}red/);
   assert.match(
     screen,
-    /→ step 1 of 6: write agentLoop \(line \d+\)\n {2}practice\/s01_agent_loop.ts; .*"1\. The loop"\n/,
+    /→ step 1 of 5: write agentLoop \(line \d+\)\n {2}practice\/s01_agent_loop.ts; .*"1\. The loop"\n/,
   );
 });
 
 for (const [what, name, text, words] of [
   [
-    "an assertion that must not hold says so, and what there was",
+    "what an assertion wanted is shown beside what came, with its line",
     "s03",
-    changed("s03", '(call) => call.name === "todo") ? 0', "(call) => call.name === undefined) ? 0"),
-    /must not|wanted/,
+    changed("s03", "{i + 1}", "{i}"),
+    /✗ s03: the list shows.*\n\n {2}wanted .*#1: read.*\n {2}came .*#0: read.*\n {2}tests\/s03_todo_write\.test\.ts:\d+ {3}assert/,
   ],
   [
-    "what was thrown is shown when it is not what was wanted",
+    "what was thrown is shown when it is not what was wanted, and its line",
     "s02",
     changed("s02", "if (isOutside) throw", 'if (isOutside) throw new Error("no");\n  if (isOutside) throw'),
-    /wanted {2}an error like .*\n {2}came {4}Error: no\n/,
+    /did not match .*passwd.*\n {2}'Error: no'(.|\n)*step 3 of 6: look at safePath/,
   ],
   [
     "an error of the API is one line",
     "s01",
     changed("s01", '    messages.push({ role: "assistant", content: reply.content });\n', ""),
-    /the turn ended with: .*the API says 400: .*tool_use_id/,
+    /the API says: .*tool_use_id(.|\n)*step 1 of 5: look at agentLoop/,
   ],
   [
-    "the function that threw is named, though another step's test failed",
+    "the line that threw is named",
     "s03",
     changed("s03", 'marks = { pending: "[ ]",', 'marks = { pending: JSON.parse("["),'),
-    /→ step 1 of 3: look first at TodoManager\.render \(line \d+\)\n/,
+    /thrown at practice\/s03_todo_write\.ts:\d+\n(.|\n)*→ step 1 of 2: look at TodoManager\.update \(line \d+\), TodoManager\.render/,
   ],
   [
-    "a function that the test never reached is named",
-    "s04",
-    changed("s04", "runTurn(messages, prompt, {", "Promise.resolve({"),
-    /→ step 2 of 3: look first at textOf \(line \d+\), which was not called, then at runSubagent/,
-  ],
-  [
-    "a limit that is not passed on is the fault of who does not pass it on",
-    "s04",
-    changed("s04", ", maxRounds: 30 }", " }"),
-    /→ step 2 of 3: look first at runSubagent .*"2\. Run the child"/s,
-  ],
-  [
-    "an error of the compiler is a failure",
+    "an error of the compiler keeps the bar where it was, and names the line",
     "s03",
     changed("s03", "let roundsWithoutTodo = 0;", 'let roundsWithoutTodo = 0 as number | "";'),
-    /✗ its types are right\n\n {2}practice\/s03_todo_write\.ts:\d+:\d+: .*\n(.|\n)*→ look first at agentLoop \(line \d+\)/,
+    /█ 2 of 2 steps(.|\n)*✗ its types are right\n\n {2}practice\/s03_todo_write\.ts:(\d+): .*\n(.|\n)*→ look at practice\/s03_todo_write\.ts:\2\n/,
   ],
   [
-    "a syntax error is one line with its place, and no advice",
+    "a syntax error is one line with its place",
     "s03",
     changed("s03", "while (true) {", "while (true {"),
-    /did not load(.|\n)*✗ the file loads\n\n {2}Expected "\)".*\n {2}thrown at practice\/s03_todo_write.ts:(\d+)\n\n→ look first at line \2\n {2}practice\/s03_todo_write.ts\n/,
+    /did not load(.|\n)*\n {2}practice\/s03_todo_write\.ts:(\d+): .*\n(.|\n)*→ look at practice\/s03_todo_write\.ts:\2\n/,
   ],
   [
     "an error while the file loads is named with its line",
     "s03",
     changed("s03", "export const TODO =", "nothing.at.all();\nexport const TODO ="),
-    /did not load(.|\n)*✗ the file loads\n\n {2}ReferenceError: nothing is not/,
+    /did not load(.|\n)*✗ the file loads\n\n {2}nothing is not.*\n.*\n {2}thrown at (practice\/s03_todo_write\.ts:\d+)\n(.|\n)*→ look at \2\n/,
   ],
-  ["an empty file is not green", "s03", "", /red: 0 of|did not load/],
+  ["an empty file is not green", "s03", "", /░ 0 of 2 steps/],
   [
     "a process that ends in the middle of the tests is not green, and the line is named",
     "s03",
     changed("s03", "results.push(REMINDER)", "process.exit(0)"),
-    /crashed(.|\n)*✗ the reminder comes after the results.*\n\n {2}Something called process.exit\.(.|\n)*agentLoop \(line/,
+    /crashed(.|\n)*✗ s03: the reminder comes after the results.*\n\n {2}Something called process.exit\.\n.*\n {2}thrown at practice\/s03_todo_write\.ts:\d+/,
   ],
   [
     "a process that ends while the file loads is not green",
@@ -145,30 +134,18 @@ for (const [what, name, text, words] of [
 }
 
 test("a loop that blocks the process is stopped, and the test is named", async () => {
-  const endless = changed("s03", "this.items = check(", "while (Date.now() > 0);\n    this.items = check(");
+  const endless = changed("s03", "this.items = items;", "while (Date.now() > 0);");
   const screen = await screenOf("s03", endless, 10_000);
-  assert.match(screen, /timed out(.|\n)*✗ the list shows a mark and a number.*\n\n {2}Stopped: .*loop that never ends/);
-});
-
-test("a step is written as soon as its body is another, though the mark of what was to be written is still there", () => {
-  const { lesson, text } = lessonOf("s01");
-  const begun = skeletonOf(lesson, ["agentLoop"]);
-  assert.deepEqual([isOpen(lesson, begun, "runTurn"), isOpen(lesson, begun, "agentLoop")], [true, false]);
-  const marked = text.replace("    throw error;\n", (line) => `${line}    // write me: runTurn\n`);
-  assert.equal(isOpen(lesson, marked, "runTurn"), false);
+  assert.match(
+    screen,
+    /endless(.|\n)*✗ s03: the list shows a mark and a number.*\n\n {2}Stopped: .*loop that never ends/,
+  );
 });
 
 test("when all is green, the screen says what is next", async () => {
   const { text } = lessonOf("s03");
   const screen = await screenOf("s03", text);
-  assert.match(screen, /█ 3 of 3 steps .*\n\nAll green\. .*\nNext: npm run practice -- s04\n$/);
-});
-
-test("the solution is that of a step, and of no other", () => {
-  const { lesson } = lessonOf("s03");
-  const shown = solution(lesson, stepsOf(lesson).slice(1, 2));
-  assert.match(shown, /^ {4}roundsWithoutTodo = /m);
-  assert.doesNotMatch(shown, /write me|completed/);
+  assert.match(screen, /█ 2 of 2 steps .*\n\nAll green\. .*\nNext: npm run practice -- s04\n$/);
 });
 
 const PROGRAM = ["--import", "tsx", join(root, "tools/practice/main.ts")];
@@ -229,6 +206,45 @@ test("Ctrl-C ends the run and leaves nothing in the temporary folder", { skip },
   child.stdin.write("\x03");
   const [code] = await once(child, "close");
   assert.deepEqual([code, leftovers()], [130, []]);
+});
+
+test("a key runs all tests again; without it a change runs those of the steps", { skip }, async () => {
+  const { file, text } = lessonOf("s03");
+  writeFileSync(file, text);
+  const { child, printed } = atTerminal("s03");
+  await waitFor(() => printed().includes("All green."));
+  writeFileSync(file, `${text}// mine\n`);
+  await waitFor(() => printed().includes("Each step is green."));
+  child.stdin.write(" ");
+  await waitFor(() => printed().split("All green.").length === 3);
+  child.stdin.write("\x03");
+  await once(child, "close");
+});
+
+test("--hint and --solution are about the step that was red in the last run, and need no run", async () => {
+  const { lesson, file } = lessonOf("s03");
+  writeFileSync(file, skeletonOf(lesson, ["TodoManager.update", "TodoManager.render"]));
+  assert.match((await practice(["s03", "--hint"]))[1], /^Step 1 of 2, TodoManager\.update: /);
+  await practice(["s03", "--once"]);
+  writeFileSync(file, "this is no code");
+  assert.match((await practice(["s03", "--hint"]))[1], /^Step 2 of 2, agentLoop: Count the rounds/);
+  const [, shown] = await practice(["s03", "--solution"]);
+  assert.match(shown, /^ {4}roundsWithoutTodo = /m);
+  assert.doesNotMatch(shown, /write me|completed/);
+});
+
+test("if a step that was green turns red, what was changed since then is named", async () => {
+  const { file, text } = lessonOf("s03");
+  writeFileSync(file, text);
+  await practice(["s03", "--once"]);
+  writeFileSync(file, text.replace("% 3 ===", "% 4 ==="));
+  for (const _ of ["once", "again"]) {
+    const [, printed] = await practice(["s03", "--once"]);
+    assert.match(
+      printed,
+      /step 2 of 2: look at agentLoop .*\n.*\n {2}it was green; since then you changed agentLoop \(line \d+\)\n/,
+    );
+  }
 });
 
 const USAGE = " Usage: npm run practice -- s03 [--once | --hint | --solution | --reset]\n";

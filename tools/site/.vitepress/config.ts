@@ -1,6 +1,6 @@
 import GithubSlugger from "github-slugger";
 import { type DefaultTheme, defineConfig, type LocaleSpecificConfig, postcssIsolateStyles } from "vitepress";
-import { colours } from "./code.ts";
+import { colours, styleSheet } from "./code.ts";
 import { lessons, pageOf, prefixes, socialLinks, titleOf, translated } from "./files.ts";
 import { configure } from "./markdown.ts";
 import { words } from "./words.ts";
@@ -33,7 +33,7 @@ const ZH: DefaultTheme.Config = {
   lightModeSwitchTitle: "切换到浅色模式",
   darkModeSwitchTitle: "切换到深色模式",
   langMenuLabel: "切换语言",
-  skipToContentLabel: "跳到正文",
+  skipToContentLabel: "跳到主要内容",
   notFound: { title: "页面不存在", quote: "这个地址没有对应的页面。", linkLabel: "回到首页", linkText: "回到首页" },
 };
 
@@ -43,7 +43,7 @@ const SEARCH_ZH = {
     displayDetails: "显示详细列表",
     resetButtonTitle: "清除搜索词",
     backButtonTitle: "关闭搜索",
-    noResultsText: "没有找到相关内容:",
+    noResultsText: "没有找到相关内容：",
     footer: {
       selectText: "打开",
       selectKeyAriaLabel: "回车键",
@@ -57,7 +57,7 @@ const SEARCH_ZH = {
 };
 
 function locale(prefix: string): LocaleSpecificConfig<DefaultTheme.Config> & { label: string } {
-  const { title, description, footer, ...labels } = words(prefix);
+  const { title, siteTitle, description, footer, ...labels } = words(prefix);
   const link = (file: string) => ({
     text: labels.menu[file] ?? titleOf(translated(file, prefix)),
     link: `/${prefix}${pageOf(file)}.html`,
@@ -83,6 +83,8 @@ function locale(prefix: string): LocaleSpecificConfig<DefaultTheme.Config> & { l
     title,
     description,
     themeConfig: {
+      siteTitle,
+      i18nRouting: false, // not every page has a translation: languages.ts finds those that there are
       nav: [...groups, viewer],
       sidebar: [...groups, viewer],
       outline: { level: [2, 3] },
@@ -92,6 +94,9 @@ function locale(prefix: string): LocaleSpecificConfig<DefaultTheme.Config> & { l
     },
   };
 }
+
+/** Of the development server styles stay styles: there the classes of a page are known too late. */
+const isBuilt = process.argv.includes("build");
 
 const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 12 12">${[1, 3, 5, 7, 9]
   .map((y) => `<rect x="1" y="${y}" width="10" height="1.4" rx=".7" fill="#5672cd"/>`)
@@ -122,7 +127,7 @@ export default defineConfig({
     anchor: { slugify: (title) => new GithubSlugger().slug(title) }, // links to headings are GitHub's
     attrs: { disable: true },
     codeTransformers: [
-      colours,
+      ...(isBuilt ? [colours] : []),
       {
         line(node, number) {
           if (this.options.lang === "console" && this.source.split("\n")[number - 1]?.startsWith("$ "))
@@ -132,17 +137,13 @@ export default defineConfig({
     ],
     config: configure,
   },
-  transformPageData({ relativePath, frontmatter }) {
-    const [, prefix = "", page = ""] = /^(zh\/)?(.*)\.md$/.exec(relativePath) ?? [];
-    const lesson = /^s\d\d(?=_)/.exec(page)?.[0];
-    const { title, tagline, start, viewer } = words(prefix);
-    const actions = [
-      { text: start, link: `/${prefix}s01_agent_loop.html` },
-      { text: viewer, link: `/${prefix}viewer.html`, theme: "alt" },
-    ];
-    if (page === "index") Object.assign(frontmatter, { layout: "home", hero: { text: title, tagline, actions } });
-    if (lesson) Object.assign(frontmatter, { pageClass: "lesson", aside: false });
+  transformPageData(page) {
+    const { 1: name = "" } = /^(?:zh\/)?(.*)\.md$/.exec(page.relativePath) ?? [];
+    if (name === "index") page.titleTemplate = false;
+    if (/^(index|s\d\d_.*)$/.test(name)) Object.assign(page.frontmatter, { pageClass: "lesson", aside: false });
+    if (name === "benchmarks") Object.assign(page.frontmatter, { pageClass: "wide", aside: false }); // its tables
   },
+  transformHtml: (html) => html.replace("</head>", `${styleSheet()}</head>`),
   vite: {
     plugins: [vue],
     css: { postcss: { plugins: [postcssIsolateStyles({ includeFiles: [/vp-doc\.css/] })] } }, // the viewer has its own

@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { readLessons } from "../../docs/lessons.ts";
 import { FENCE } from "../../docs/page.ts";
 import { originalOf } from "../../docs/translation.ts";
+import { readConversation } from "../../sessions/conversation.ts";
 
 /** VitePress loads this from a bundle beside the config, which is in the same folder. */
 export const ROOT = fileURLToPath(new URL("../../..", import.meta.url)).replace(/\/$/, "");
@@ -53,22 +54,21 @@ export const withClone = (text: string, repository = REPOSITORY) =>
 
 /** Of the recorded demo: the files it reads, its model calls, and how many more wrote a summary. */
 export function demoNumbers(): [files: number, calls: number, summaries: number] {
-  const demo = read("tools/viewer/demo.jsonl");
-  const files = new Set(demo.match(/"path":"library\/.*?"/g));
-  const calls = demo.match(/^\{"role":"assistant"/gm) ?? [];
-  const summaries = demo.match(/^\{"type":"compaction","trigger":"(?!micro)/gm) ?? [];
-  return [files.size, calls.length, summaries.length];
+  const { steps } = readConversation(read("tools/viewer/demo.jsonl"));
+  const replies = steps.filter((step) => step.type === "message" && step.role === "assistant");
+  const reads = replies.flatMap((reply) => (reply.type === "message" ? reply.parts : []));
+  const files = reads.flatMap((part) => (part.type === "tool_use" && part.name === "read_file" ? part.input.path : []));
+  const summaries = steps.filter((step) => step.type === "rewrite" && step.trigger !== "micro");
+  return [new Set(files).size, replies.length, summaries.length];
 }
 
-/** Where a link of a file leads on the site. An English page without a translation is in the Chinese site as it is. */
-export function addressOf(link: string, from: string, prefix: string): string {
+/** Where a link of a file leads on the site. */
+export function addressOf(link: string, from: string): string {
   const [path = "", hash] = link.split("#");
   const target = posix.join(posix.dirname(from), decodeURIComponent(path)).replace(/\/$/, "");
   if (!has(target)) throw new Error(`${from}: dead link ${link}`);
-  const isPage = pages.includes(target);
-  const inPrefix = isPage && (target.startsWith("docs/zh/") || translated(target, prefix) !== target) ? "" : prefix;
-  const page = isPage ? pageOf(target) : `source/${target}`;
-  return `/${inPrefix}${page}.html`.replace(/\bindex\.html$/, "") + (hash ? `#${hash}` : "");
+  const page = pages.includes(target) ? pageOf(target) : `source/${target}`;
+  return `/${page}.html`.replace(/\bindex\.html$/, "") + (hash ? `#${hash}` : "");
 }
 
 /** The files and folders that pages link to and that are no pages themselves; of a folder, its programs. */

@@ -1,81 +1,82 @@
-/** A recorded run of a lesson, step by step: the script, what the next request sends, the messages. All of it is in the page. */
-import type { Block, Run } from "../../docs/runs.ts";
+/** A recorded run of a lesson, step by step: the script, what the next model call sends, the messages. All of it is in the page. */
+import { type Block, promptOf, type Run } from "../../docs/runs.ts";
 import { type Highlight, highlightLines, lessonCalled } from "./code.ts";
 import { SECTIONS } from "./sections.ts";
-import { type Item, promptOf, type Request, runOf, type Step, stepsOf } from "./steps.ts";
+import { type Item, type Request, runOf, type Step, stepsOf } from "./steps.ts";
 import { number, words } from "./words.ts";
 
 type Labels = ReturnType<typeof words>["player"];
 const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
 
-/** With the whole script, or with its loop alone. */
-export function player(name: string, prefix: string, highlight: Highlight, isWhole: boolean): string {
+/** Beside a lesson with the whole script; on the front page, where it begins at `start`, with its loop alone. */
+export function player(name: string, prefix: string, highlight: Highlight, start = 0): string {
   const run = runOf(name);
   const labels = words(prefix).player;
   const { steps, items } = stepsOf(name, prefix);
   const { file } = lessonCalled(name);
-  return `<section class="player vp-raw" v-pre aria-label="${labels.title(name)}" data-steps="${escaped(JSON.stringify(steps))}">
-<p class="head"><a href="source/${file}.html">${file}</a> <label class="follows"><input type="checkbox" checked> ${labels.follows}</label></p>
+  const { says, code = "", request } = steps[start] ?? { says: "" };
+  const isWhole = start === 0;
+  const follows = isWhole ? `<label><input type="checkbox" class="follows" checked> ${labels.follows}</label>` : "";
+  return `<section class="player vp-raw" v-pre aria-label="${labels.title(name)}" data-start="${start}" data-steps="${escaped(JSON.stringify(steps))}">
+<p class="head"><a href="source/${file}.html">${file}</a> ${follows}</p>
 ${script(name, highlight, isWhole)}
-<p class="says" aria-live="polite"><span>${steps[0]?.says}</span> <code></code></p>
-${request(run, steps[0]?.request, labels)}
-<ol class="messages" tabindex="0" aria-label="messages"><li class="command"><pre>${escaped(run.command)}</pre></li>${items.map((item) => show(item, labels)).join("")}</ol>
-${controls(steps, labels)}
+<p class="says" aria-live="polite"><span>${says}</span> <code>${escaped(code)}</code></p>
+${bar(run, request, labels)}
+<ol class="messages" tabindex="0" aria-label="messages"><li class="command" data-from="0"><pre>${escaped(run.command)}</pre></li>${items.map((item) => show(item, start, labels)).join("")}</ol>
+${controls(steps, start, labels)}
 </section>`;
 }
 
 function script(name: string, highlight: Highlight, isWhole: boolean): string {
   const lesson = lessonCalled(name);
-  const { from, to } = lesson.regions.get("loop") ?? { from: 1, to: 1 };
   const start = lesson.lines.findIndex((line) => line.includes("function agentLoop"));
   const end = lesson.lines.indexOf("}", start);
   const lines = highlightLines(lesson, highlight).map(
     (line, i) => `<span class="line" data-line="${i}">${line}</span>`,
   );
   const rest = (part: string[]) => (isWhole ? `<span class="rest">${part.join("")}</span>` : "");
-  const loop = lines.slice(start, end + 1).join("");
-  return `<pre class="script vp-code" style="--lines: ${end - start + 1}" tabindex="0" aria-label="${lesson.file}, ${from}–${to}"><code>${rest(lines.slice(0, start))}<span class="loop" style="counter-set: line ${start}">${loop}</span>${rest(lines.slice(end + 1))}</code></pre>`;
+  const loop = `<span class="loop" style="counter-set: line ${start}">${lines.slice(start, end + 1).join("")}</span>`;
+  return `<pre class="script numbered vp-code" style="--lines: ${end - start + 1}" tabindex="0" aria-label="${lesson.file}"><code>${rest(lines.slice(0, start))}${loop}${rest(lines.slice(end + 1))}</code></pre>`;
 }
 
-/** The bar spans what the run sends. A limit that is far away is a mark at its end. */
-function request({ calls, limit, model, window }: Run, first: Request | undefined, labels: Labels): string {
-  const largest = Math.max(...calls.map(({ usage }) => promptOf(usage)));
-  const most = limit ?? window;
-  const isFar = most > 2 * largest;
-  const span = 1.15 * (isFar ? largest : Math.max(most, largest));
-  const place = isFar ? 100 : (100 * most) / span;
-  const name = limit === undefined ? labels.window(model, most) : labels.limit(most);
-  const { label, read, fresh } = first ?? { label: "", read: 0, fresh: 0 };
-  return `<div class="request" data-span="${span}" data-none="${labels.noRequest}" data-unit="${labels.unit}">
+/** The bar spans what the run sends, and the limit of a run that has one. */
+function bar({ calls, limit }: Run, first: Request | undefined, labels: Labels): string {
+  const sizes = calls.flatMap(({ usage, estimate = 0 }) => [promptOf(usage), estimate]);
+  const span = 1.05 * Math.max(...sizes, limit ?? 0);
+  const mark = limit ? `<i class="limit" style="left: ${(100 * limit) / span}%"></i>` : "";
+  const { label, read, fresh, share } = first ?? { label: "", read: 0, fresh: 0, share: "" };
+  return `<div class="request" data-span="${span}" data-none="${labels.noCall}" data-unit="${labels.unit}">
 <p><b class="label">${label}</b> <b class="total">${number(read + fresh)} ${labels.unit}</b></p>
-<div class="meter"><i class="read"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i><i class="limit${isFar ? " far" : ""}" style="left: ${place}%"></i></div>
-<p class="counts"><span class="read">${labels.read} <b>${number(read)}</b></span><span class="fresh">${labels.fresh} <b>${number(fresh)}</b></span><span class="limit">${name}</span></p>
+<div class="meter"><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i>${mark}</div>
+<p class="counts"><span class="read">${labels.read} <b>${number(read)}</b></span><span class="fresh">${labels.fresh} <b>${number(fresh)}</b></span>${limit ? `<span class="limit">${labels.limit(limit)}</span>` : `<span class="share">${share}</span>`}</p>
 </div>`;
 }
 
-function controls(steps: Step[], labels: Labels): string {
+function controls(steps: Step[], start: number, labels: Labels): string {
   const button = (name: "previous" | "next", sign: string) =>
     `<button type="button" data-do="${name}" title="${labels[name]}" aria-label="${labels[name]}">${sign}</button>`;
   const last = steps.length - 1;
   const marks = steps.map(({ mark }, i) => (mark ? `<i class="${mark}" style="--at: ${i / last}"></i>` : ""));
-  const speeds = [0.5, 1, 2, 4].map(
-    (speed) => `<option value="${speed}"${speed === 1 ? " selected" : ""}>${speed}×</option>`,
-  );
   return `<div class="controls">
-<div class="slide"><input type="range" min="0" max="${last}" value="0" aria-label="${labels.step}"><span class="marks" aria-hidden="true">${marks.join("")}</span></div>
-<span class="count">1 / ${steps.length}</span>
-<div class="buttons">${button("previous", "‹")}${button("next", "›")}<button type="button" class="play" data-do="play" data-pause="${labels.pause}">${labels.play}</button><select class="speed" aria-label="${labels.speed}">${speeds.join("")}</select></div>
+${button("previous", "‹")}${button("next", "›")}<button type="button" class="play" data-do="play" data-pause="${labels.pause}">${labels.play}</button>
+<div class="slide"><input type="range" min="0" max="${last}" value="${start}" aria-label="${labels.step}"><span class="marks" aria-hidden="true">${marks.join("")}</span></div>
+<span class="count">${start + 1} / ${steps.length}</span>
 </div>`;
 }
 
-function show({ message, says, child, at, arrived, struck, until }: Item, labels: Labels): string {
+function show(
+  { message, says = "", child, at, arrived, struck, until, brief }: Item,
+  start: number,
+  labels: Labels,
+): string {
   const from = at[0] ?? arrived;
   const data = Object.entries({ from, in: arrived, struck, until }).flatMap(([name, step]) =>
     step === undefined ? [] : `data-${name}="${step}"`,
   );
-  const blocks = message?.blocks.map((block, i) => showBlock(block, at[i] ?? from, labels)) ?? [];
   const kind = message?.role ?? "event";
-  return `<li class="${kind}${child ? " child" : ""}" ${data.join(" ")}>${message ? `<b>${kind}</b>` : says}${blocks.join("")}</li>`;
+  const classes = [kind, child && "child", brief && "brief", from > start && "later"].filter(Boolean).join(" ");
+  const blocks = message?.blocks.map((block, i) => showBlock(block, at[i] ?? from, labels)).join("");
+  return `<li class="${classes}" ${data.join(" ")}>${message ? `<b>${kind}</b>${blocks}` : says}</li>`;
 }
 
 function showBlock({ kind, tool, text, more }: Block, from: number, labels: Labels): string {
@@ -84,13 +85,15 @@ function showBlock({ kind, tool, text, more }: Block, from: number, labels: Labe
   return `<div class="block ${kind}" data-from="${from}"><small>${label}</small><pre>${escaped(text)}${rest}</pre></div>`;
 }
 
-/** The step that a section is about. @throws when the run has no such step */
-export function stepOf(name: string, section: string): number | undefined {
+/** Where a section leads to: the step that it is about, or the first and the last line. @throws when there is none */
+export function placeOf(name: string, section: string): { at?: number; lines?: string } {
   const wanted = SECTIONS[name]?.[section];
-  if (wanted === undefined) return;
+  if (wanted === undefined) return {};
+  const [, text] = /^line: (.*)$/.exec(wanted) ?? [];
   const [, step, number = "1"] = /^(.*?)(?: (\d+))?$/.exec(wanted) ?? [];
   const places = stepsOf(name, "").steps.flatMap((each, i) => (each.name === step ? [i] : []));
-  const place = places[Number(number) - 1];
-  if (place === undefined) throw new Error(`the run of ${name} has no step "${wanted}", which is that of ${section}`);
-  return place;
+  const at = places[Number(number) - 1];
+  const line = lessonCalled(name).lines.findIndex((each) => text && each.includes(text)) + 1;
+  if (at === undefined && line === 0) throw new Error(`${name} has no "${wanted}", which is that of ${section}`);
+  return at === undefined ? { lines: `${line}-${line}` } : { at };
 }

@@ -1,4 +1,7 @@
-/** The step of its lesson's run that a section is about: the step's name, and of several the number. Other sections move nothing. */
+/**
+ * The step of its lesson's run that a section is about: the step's name, and of several the number. A section that is not
+ * here shows the lines of the script that it quotes, or those after "line:"; others move nothing.
+ */
 export const SECTIONS: Record<string, Record<string, string>> = {
   s01: {
     problem: "start",
@@ -6,8 +9,7 @@ export const SECTIONS: Record<string, Record<string, string>> = {
     "1-the-loop": "if",
     "2-one-tool-and-youre-asked-first": "run bash",
     "3-every-call-gets-a-result": "results",
-    "4-the-history-stays-valid": "reply 2",
-    "5-what-keeps-it-alive": "run bash 2",
+    "5-what-keeps-it-alive": "line: // That is the agent.",
     "try-it": "if 3",
   },
   s02: {
@@ -23,7 +25,7 @@ export const SECTIONS: Record<string, Record<string, string>> = {
     problem: "start",
     idea: "call",
     "1-validate-the-list": "run todo",
-    "2-replace-the-whole-list": "round 4",
+    "2-replace-the-whole-list": "run todo 2",
     "3-add-the-tool": "reply",
     "4-remind-the-model": "remind",
     "try-it": "if 2",
@@ -46,14 +48,15 @@ export const SECTIONS: Record<string, Record<string, string>> = {
   },
   s06: {
     "what-it-looks-like": "start",
-    problem: "round 4",
-    idea: "check",
-    "1-layer-1-clear-old-results": "round 3",
+    problem: "run read_file",
+    idea: "run read_file 2",
+    "1-layer-1-clear-old-results": "cleared",
     "2-layer-2-summarize": "summary",
-    "3-layer-3-on-request": "before 2",
-    "4-when-it-compacts": "before",
-    "5-what-stays": "after",
-    "6-the-transcript-and---resume": "after 2",
+    "3-layer-3-on-request": "asked",
+    "4-when-it-compacts": "cold",
+    "5-what-stays": "line: function lastStep",
+    "6-the-transcript-and---resume": "resume",
+    "7-what-recovers": "line: function callOrCompact",
     "try-it": "if 2",
   },
 };

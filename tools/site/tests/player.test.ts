@@ -305,7 +305,7 @@ test("on the Chinese site it speaks Chinese", { skip: !hasChinese }, async () =>
     await page.click('.player [data-do="next"]');
     await page.click('.player [data-do="next"]');
     assert.match(await page.innerText(".player .says"), /模型收到这条消息/);
-    assert.match(await page.innerText(".player .request"), /下一次请求.*读自缓存/s);
+    assert.match(await page.innerText(".player .request"), /下一次模型调用.*缓存命中/s);
     assert.equal(await page.innerText(".player .play"), "播放");
   });
 });

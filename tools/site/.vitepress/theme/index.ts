@@ -1,7 +1,7 @@
 import { inBrowser, onContentUpdated, type Theme } from "vitepress";
 import DefaultTheme from "vitepress/theme-without-fonts";
 import { h } from "vue";
-import ContextDemo from "./ContextDemo.vue";
+import ContextViewer from "./ContextViewer.vue";
 import { sameSection } from "./languages.ts";
 import { startPlayers } from "./player.ts";
 import { showLinesOfAddress } from "./source.ts";
@@ -12,15 +12,12 @@ export default {
   extends: DefaultTheme,
   Layout: {
     setup() {
-      onContentUpdated(() => {
-        document.querySelector(".VPHome")?.setAttribute("role", "main"); // other pages have one
-        startPlayers();
-      });
+      onContentUpdated(startPlayers);
       return () => h(DefaultTheme.Layout);
     },
   },
   enhanceApp({ app, router }) {
-    app.component("ContextDemo", ContextDemo);
+    app.component("ContextViewer", ContextViewer);
     showLinesOfAddress(router);
     if (!inBrowser) return;
     router.onBeforeRouteChange = (to) => {

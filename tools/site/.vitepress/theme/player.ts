@@ -1,156 +1,206 @@
 /** Makes the recorded runs of a page go step by step. What there is to show is in the page: `player.ts` beside the config. */
 import type { Step } from "../steps.ts";
 
-const STEP = 1_800; // ms for each while it plays
 const SWIPE = 40; // pixels
 const READ = 0.4; // of the window: a heading above this line is of the section that one reads
 
 export function startPlayers(): void {
-  for (const player of document.querySelectorAll<HTMLElement>(".player:not([data-step])")) start(player);
+  for (const root of document.querySelectorAll<HTMLElement>(".player:not([data-step])")) new Player(root);
 }
 
-function start(player: HTMLElement): void {
-  const steps: Step[] = JSON.parse(player.dataset.steps ?? "[]");
-  const find = <Found extends HTMLElement>(selector: string) => player.querySelector(selector) as Found;
-  const all = (selector: string) => [...player.querySelectorAll<HTMLElement>(selector)];
-  const [script, messages, play] = [find(".script"), find(".messages"), find<HTMLButtonElement>(".play")];
-  const [slider, speed] = [find<HTMLInputElement>(".slide input"), find<HTMLSelectElement>(".speed")];
-  const follows = find<HTMLInputElement>(".follows input");
-  const [lines, parts] = [all(".script .line"), all("[data-from]")];
-  const lineAt = (line: number) => lines.find(({ dataset }) => Number(dataset.line) === line);
-  const playing = play.dataset.pause ?? "";
-  const paused = play.textContent ?? "";
-  const last = steps.length - 1;
-  let now = 0;
-  let timer = 0;
+/** How long one reads a sentence, in ms. A Chinese character takes as long as a short word. */
+const timeFor = ({ says, code = "" }: Step) => 1_200 + 45 * (says + code).replace(/\p{Script=Han}/gu, "word").length;
 
-  function show(step: number): void {
-    now = Math.min(Math.max(step, 0), last);
-    player.dataset.step = String(now);
-    player.dataset.name = steps[now]?.name;
-    slider.value = String(now);
-    find(".count").textContent = `${now + 1} / ${steps.length}`;
-    const current = steps[now];
-    if (current) {
-      showLine(current);
-      showRequest(current);
-    }
-    showMessages();
-    for (const [name, end] of [
-      ["previous", 0],
-      ["next", last],
-    ] as const)
-      find(`[data-do=${name}]`).ariaDisabled = String(now === end); // and not disabled, which takes the focus away
+class Player {
+  readonly root: HTMLElement;
+  readonly steps: Step[];
+  readonly play: HTMLElement;
+  readonly slider: HTMLInputElement;
+  readonly follows: HTMLInputElement | null;
+  readonly paused: string;
+  now = 0;
+  timer = 0;
+
+  constructor(root: HTMLElement) {
+    this.root = root;
+    this.steps = JSON.parse(root.dataset.steps ?? "[]");
+    this.play = this.find(".play");
+    this.slider = this.find("input[type=range]");
+    this.follows = root.querySelector(".follows");
+    this.paused = this.play.textContent ?? "";
+    this.show(Number(root.dataset.start));
+    this.listen();
+    this.swipe();
+    if (this.follows) this.watch();
   }
 
-  function showLine({ line, first = line, last = line, says, code = "", value = "" }: Step): void {
-    find(".says span").textContent = says;
-    find(".says code").textContent = code;
-    for (const each of lines) {
-      const number = Number(each.dataset.line);
-      each.classList.toggle("marked", number === line);
-      each.classList.toggle("ran", number >= first && number <= last);
-      if (number === line && value) each.dataset.value = value;
+  find<Found extends HTMLElement>(selector: string): Found {
+    return this.root.querySelector(selector) as Found;
+  }
+
+  all(selector: string): HTMLElement[] {
+    return [...this.root.querySelectorAll<HTMLElement>(selector)];
+  }
+
+  show(wanted: number): void {
+    const last = this.steps.length - 1;
+    this.now = Math.min(Math.max(wanted, 0), last);
+    const step = this.steps[this.now];
+    if (!step) return;
+    this.root.dataset.step = String(this.now);
+    this.root.dataset.name = step.name;
+    this.slider.value = String(this.now);
+    this.find(".count").textContent = `${this.now + 1} / ${this.steps.length}`;
+    this.slider.setAttribute("aria-valuetext", `${this.now + 1} / ${this.steps.length}: ${step.says}`);
+    this.find("[data-do=previous]").ariaDisabled = String(this.now === 0); // and not disabled: that takes the focus away
+    this.find("[data-do=next]").ariaDisabled = String(this.now === last);
+    this.showLine(step);
+    this.showRequest(step);
+    this.showMessages();
+  }
+
+  showLine({ line, first = line, last = line, says, code = "", value = "" }: Step): void {
+    this.find(".says span").textContent = says;
+    this.find(".says code").textContent = code;
+    for (const each of this.all(".line")) {
+      const isMarked = Number(each.dataset.line) === line;
+      each.classList.toggle("marked", isMarked);
+      if (isMarked && value) each.dataset.value = value;
       else delete each.dataset.value;
     }
-    const top = lineAt(line)?.offsetTop ?? 0;
-    const isInSight = (from: number) => top >= from && top < from + script.clientHeight - 48;
-    const home = find(".loop").offsetTop; // where it was before scripts ran
-    if (isInSight(home)) script.scrollTop = home;
-    else if (!isInSight(script.scrollTop)) script.scrollTop = lineAt(line - 1)?.offsetTop ?? 0;
+    this.lookAt(first, last, line);
   }
 
-  function showRequest({ request }: Step): void {
-    const { read = 0, fresh = 0 } = request ?? {};
-    const place = find(".request");
-    const { span, none, unit = "" } = place.dataset;
+  /** Shows that lines ran, and has one of them in sight. */
+  lookAt(first: number, last: number, line = first): void {
+    const lines = this.all(".line");
+    for (const { dataset, classList } of lines)
+      classList.toggle("ran", Number(dataset.line) >= first && Number(dataset.line) <= last);
+    const top = (wanted: number) => lines.find(({ dataset }) => Number(dataset.line) === wanted)?.offsetTop ?? 0;
+    const script = this.find(".script");
+    const isInSight = top(line) >= script.scrollTop && top(line) < script.scrollTop + script.clientHeight - 48;
+    if (!isInSight) script.scrollTop = top(line - 1);
+  }
+
+  showRequest({ request }: Step): void {
+    const { read = 0, fresh = 0, share = "", label, isOpen = false } = request ?? {};
+    const place = this.find(".request");
+    const { span, none = "", unit = "" } = place.dataset;
     const format = (tokens: number) => tokens.toLocaleString("en-US");
-    place.classList.toggle("waiting", request?.isWaiting ?? false);
-    find(".label").textContent = request?.label ?? none ?? "";
-    find(".total").textContent = request ? `${format(read + fresh)} ${unit}` : "";
+    place.classList.toggle("open", isOpen);
+    this.find(".label").textContent = label ?? none;
+    this.find(".total").textContent = request ? `${format(read + fresh)} ${unit}` : "";
+    const shares = this.root.querySelector(".share");
+    if (shares) shares.textContent = share;
     for (const [name, tokens] of Object.entries({ read, fresh })) {
-      find(`.meter .${name}`).style.width = `${(100 * tokens) / Number(span)}%`;
-      find(`.counts .${name} b`).textContent = format(tokens);
+      this.find(`.meter .${name}`).style.width = `${(100 * tokens) / Number(span)}%`;
+      this.find(`.counts .${name} b`).textContent = format(tokens);
     }
   }
 
-  function showMessages(): void {
-    for (const part of parts) {
+  /** Rounds before the one that goes on are a line each. What was added last is in sight. */
+  showMessages(): void {
+    const { now } = this;
+    const began = this.steps.findLastIndex(({ mark }, i) => i <= now && mark);
+    for (const part of this.all("[data-from]")) {
       const { from, in: arrived = from, struck = Infinity, until = Infinity } = part.dataset;
       part.hidden = now < Number(from) || now >= Number(until);
       part.classList.toggle("pending", now < Number(arrived));
       part.classList.toggle("struck", now >= Number(struck));
+      part.classList.toggle("old", Number(from) < began);
     }
-    const added = parts.find(({ dataset }) => [dataset.from, dataset.in].includes(String(now)));
-    messages.scrollTop = added ? added.offsetTop - messages.clientHeight / 3 : messages.scrollHeight;
+    const messages = this.find(".messages");
+    const last = this.all("li:not([hidden])").at(-1);
+    const end = messages.scrollHeight - messages.clientHeight;
+    messages.scrollTop = Math.min(end, last?.offsetTop ?? 0);
   }
 
-  function stop(): void {
-    clearTimeout(timer);
-    timer = 0;
-    play.textContent = paused;
+  stop(): void {
+    clearTimeout(this.timer);
+    this.timer = 0;
+    this.play.textContent = this.paused;
   }
+
   /** By hand: it stops, and no longer follows the text. */
-  function take(step: number): void {
-    stop();
-    follows.checked = false;
-    show(step);
+  take(step: number): void {
+    this.stop();
+    if (this.follows) this.follows.checked = false;
+    this.show(step);
   }
-  function tick(): void {
-    if (!player.isConnected || now === last) {
-      stop();
+
+  toggle(): void {
+    if (this.timer) {
+      this.stop();
       return;
     }
-    show(now + 1);
-    timer = window.setTimeout(tick, STEP / Number(speed.value));
+    this.take(this.now === this.steps.length - 1 ? 0 : this.now);
+    this.play.textContent = this.play.dataset.pause ?? "";
+    this.wait();
   }
-  function toggle(): void {
-    if (timer) {
-      stop();
+
+  wait(): void {
+    const step = this.steps[this.now];
+    const isOver = !this.root.isConnected || this.now === this.steps.length - 1;
+    if (!step || isOver) {
+      this.stop();
       return;
     }
-    take(now === last ? 0 : now);
-    timer = window.setTimeout(tick, STEP / Number(speed.value));
-    play.textContent = playing;
+    this.timer = window.setTimeout(() => {
+      this.show(this.now + 1);
+      this.wait();
+    }, timeFor(step));
   }
 
-  const to: Record<string, () => void> = { previous: () => take(now - 1), next: () => take(now + 1), play: toggle };
-  player.addEventListener("click", ({ target }) => {
-    to[(target as Element).closest<HTMLElement>("[data-do]")?.dataset.do ?? ""]?.();
-  });
-  slider.addEventListener("input", () => take(Number(slider.value)));
-
-  const keys: Record<string, () => void> = {
-    ArrowLeft: () => take(now - 1),
-    ArrowRight: () => take(now + 1),
-    Home: () => take(0),
-    End: () => take(last),
-  };
-  player.addEventListener("keydown", (event) => {
-    if (!keys[event.key] || event.target === speed) return;
-    event.preventDefault();
-    keys[event.key]?.();
-  });
-
-  let touched: PointerEvent | undefined;
-  player.addEventListener("pointerdown", (event) => {
-    const isElsewhere = (event.target as Element).closest(".script, .controls");
-    touched = event.pointerType === "touch" && !isElsewhere ? event : undefined;
-  });
-  player.addEventListener("pointerup", ({ clientX }) => {
-    const way = clientX - (touched?.clientX ?? clientX);
-    if (Math.abs(way) > SWIPE) take(now - Math.sign(way));
-  });
-
-  /** Reading on moves it to the step that the section is about, where it is beside the text. */
-  const sections = [...document.querySelectorAll<HTMLElement>(".vp-doc [data-at]")];
-  function follow(): void {
-    const isBeside = getComputedStyle(player).position === "fixed";
-    const section = sections.findLast((each) => each.getBoundingClientRect().top < READ * innerHeight);
-    if (isBeside && follows.checked) show(Number(section?.dataset.at ?? 0));
+  listen(): void {
+    const last = this.steps.length - 1;
+    const keys: Record<string, () => number> = {
+      ArrowLeft: () => this.now - 1,
+      ArrowRight: () => this.now + 1,
+      Home: () => 0,
+      End: () => last,
+    };
+    this.root.addEventListener("keydown", (event) => {
+      const step = keys[event.key]?.();
+      if (step === undefined) return;
+      event.preventDefault();
+      this.take(step);
+    });
+    this.root.addEventListener("click", ({ target }) => {
+      const wanted = (target as Element).closest<HTMLElement>("[data-do]")?.dataset.do;
+      if (wanted === "play") this.toggle();
+      else if (wanted) this.take(this.now + (wanted === "next" ? 1 : -1));
+    });
+    this.slider.addEventListener("input", () => this.take(Number(this.slider.value)));
   }
-  const reading = new IntersectionObserver(follow, { rootMargin: `0px 0px -${100 - 100 * READ}%` });
-  for (const section of sections) reading.observe(section);
-  follows.addEventListener("change", follow);
-  show(0);
+
+  swipe(): void {
+    let touched: PointerEvent | undefined;
+    this.root.addEventListener("pointerdown", (event) => {
+      const isElsewhere = (event.target as Element).closest(".script, .controls");
+      touched = event.pointerType === "touch" && !isElsewhere ? event : undefined;
+    });
+    this.root.addEventListener("pointerup", ({ clientX }) => {
+      const way = clientX - (touched?.clientX ?? clientX);
+      if (Math.abs(way) > SWIPE) this.take(this.now - Math.sign(way));
+    });
+  }
+
+  /** Reading on moves it to the step, or the lines, that the section is about, where it is beside the text. */
+  watch(): void {
+    const sections = [...document.querySelectorAll<HTMLElement>(".vp-doc :is([data-at], [data-lines])")];
+    const follow = () => {
+      const isBeside = getComputedStyle(this.root).position === "fixed";
+      if (!isBeside || !this.follows?.checked) return;
+      const read = sections.filter((each) => each.getBoundingClientRect().top < READ * innerHeight);
+      this.show(Number(read.findLast(({ dataset }) => dataset.at)?.dataset.at ?? 0));
+      const lines = read.at(-1)?.dataset.lines?.split("-").map(Number) ?? [];
+      if (lines[0] && lines[1]) this.lookAt(lines[0] - 1, lines[1] - 1);
+    };
+    const reading = new IntersectionObserver(follow, { rootMargin: `0px 0px -${100 - 100 * READ}%` });
+    for (const section of sections) reading.observe(section);
+    this.follows?.addEventListener("change", () => {
+      this.stop();
+      follow();
+    });
+  }
 }

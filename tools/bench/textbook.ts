@@ -1,0 +1,47 @@
+/** The agent of the tutorial that this course is based on, as its text describes it: it forgets before every call. */
+import Anthropic from "@anthropic-ai/sdk";
+import type { Messages, TurnOptions } from "../../agents/s06_context_compact.ts";
+
+type Lesson = typeof import("../../agents/s06_context_compact.ts");
+const LIMIT = 200_000; // characters, which it counts as 50,000 tokens
+const SUMMARIZED = 80_000; // characters that the summary is made of
+
+/** @returns the tutorial's loop, with s06's tools and layer 1, in place of s06's `runTurn`; it uses no prompt cache */
+export function textbook(s06: Lesson): Lesson["runTurn"] {
+  const client = new Anthropic();
+  const call = async (messages: Messages, options: object) => {
+    const settings = { model: s06.MODEL, max_tokens: 32_000, thinking: { type: "adaptive" } as const };
+    return (await client.messages.stream({ ...settings, ...options, messages }).finalMessage()).content;
+  };
+
+  async function forget(messages: Messages, system: string): Promise<void> {
+    const cleared = s06.microCompact(messages);
+    const size = JSON.stringify(cleared).length;
+    const isShorter = size < JSON.stringify(messages).length;
+    if (isShorter) messages.splice(0, messages.length, ...cleared.map(s06.withoutThinking));
+    if (size <= LIMIT) return;
+    const text = JSON.stringify(messages).slice(0, SUMMARIZED).toWellFormed();
+    const summary = await call([{ role: "user", content: `${s06.SUMMARY_PROMPT}\n${text}` }], { system });
+    messages.splice(0, messages.length, { role: "user", content: summary.filter(({ type }) => type === "text") });
+  }
+
+  async function resultOf({ id, name, input }: Anthropic.ToolUseBlock, options: TurnOptions) {
+    const text = await Promise.resolve(s06.TOOL_HANDLERS[name]?.(input, options)).catch(String);
+    return { type: "tool_result" as const, tool_use_id: id, content: String(text).slice(0, 50_000).toWellFormed() };
+  }
+
+  return async (messages, request, options) => {
+    const { system, tools } = options;
+    messages.push({ role: "user", content: request });
+    while (true) {
+      await forget(messages, system);
+      const content = await call(messages, { system, tools });
+      messages.push({ role: "assistant", content });
+      const calls = content.filter((block) => block.type === "tool_use");
+      if (calls.length === 0) return;
+      const results: Anthropic.ToolResultBlockParam[] = [];
+      for (const each of calls) results.push(await resultOf(each, options));
+      messages.push({ role: "user", content: results });
+    }
+  };
+}
