@@ -370,9 +370,9 @@ export async function runBash(command: string, signal: AbortSignal, limit = 120_
   child.stdout.setEncoding("utf8").on("data", (text) => {
     output = cutMiddle(output + text, RESULT_LIMIT); // as it arrives, so that memory stays small
   });
-  const closed = once(child.stdout, "close");
+  const closed = once(child.stdout, "close"); // when bash ends, or later: a job in the background may hold the pipe
   const ending = await endOf(child, signal, limit);
-  const isOpen = await Promise.race([closed.then(() => false), sleep(250, true)]); // true: a job holds the pipe
+  const isOpen = await Promise.race([closed.then(() => false), sleep(250, true)]);
   const note = isOpen ? "\n(something still runs in the background)" : "";
   return (output.trimEnd() || "(no output)") + ending + note;
 }

@@ -207,7 +207,7 @@ function learnTokens(messages: Messages, usage: Anthropic.Usage, { system, tools
 // #endregion
 
 // #region layer1
-/** Where the last step begins, the | above: a request without a reply, or calls with their results. */
+/** Where the last step begins, at the | of the header: a request without a reply, or calls with their results. */
 function lastStep(messages: Messages): number {
   const last = messages.findLastIndex(({ role }) => role === "assistant"); // -1: there is no reply yet
   const hasCalls = callsIn(messages[last]).length > 0;
@@ -603,7 +603,7 @@ addTool("todo", "Write the whole plan: 20 items, one in_progress.", TodoInput, (
 // #endregion
 
 // #region turn
-const INTERRUPTED: Anthropic.TextBlockParam = { type: "text", text: "(I interrupted this.)" }; // a block: no request
+const INTERRUPTED: Anthropic.TextBlockParam = { type: "text", text: "(I interrupted this.)" }; // in a list: no request
 
 /** Carries out one request. Throws if that fails, and leaves `messages` in a state that the API accepts. */
 export async function runTurn(messages: Messages, request: string, options: TurnOptions): Promise<void> {
@@ -627,7 +627,7 @@ export async function runTurn(messages: Messages, request: string, options: Turn
 
 /** What was just sent goes: the request if it has no reply yet; else the calls with their results. */
 function forgetLastStep(messages: Messages, options: TurnOptions): void {
-  const end = Math.max(messages.findLastIndex(isRequest), lastStep(messages)); // after Ctrl-C the step may be older
+  const end = Math.max(messages.findLastIndex(isRequest), lastStep(messages)); // after Ctrl-C it may be an older one
   replaceHistory(messages, messages.slice(0, end), "rejected", options);
 }
 // #endregion
@@ -724,9 +724,9 @@ export async function runBash(command: string, signal: AbortSignal, limit = 120_
   child.stdout.setEncoding("utf8").on("data", (text) => {
     output = cutMiddle(output + text, OUTPUT_LIMIT); // as it arrives
   });
-  const closed = once(child.stdout, "close");
+  const closed = once(child.stdout, "close"); // when bash ends, or later: a job in the background may hold the pipe
   const ending = await endOf(child, signal, limit);
-  const isOpen = await Promise.race([closed.then(() => false), sleep(250, true)]); // true: a job holds the pipe
+  const isOpen = await Promise.race([closed.then(() => false), sleep(250, true)]);
   const note = isOpen ? "\n(something still runs in the background)" : "";
   return (output.trimEnd() || "(no output)") + ending + note;
 }
