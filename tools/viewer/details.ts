@@ -91,13 +91,7 @@ function shownUnexplained(tokens: number, words: Words): Shown[] {
   return tokens >= 0.5 ? [{ block, tokens, colour: `var(--cv-${kind})`, kind: nameOfSeries(kind, words) }] : [];
 }
 
-export function makeMoment(
-  timeline: Timeline,
-  index: number,
-  words: Words,
-  compact: boolean,
-  place: Place,
-): HTMLElement {
+export function makeMoment(timeline: Timeline, index: number, words: Words, place: Place): HTMLElement {
   const { moments, series, requests, blocks: all, limits } = timeline;
   const moment = moments[index];
   if (!moment) return make("div");
@@ -129,14 +123,14 @@ export function makeMoment(
     make("h3", {}, words.atRequest(index + 1, moments.length)),
     make("p", {}, facts.join(" · ")),
     ...(missed ? [make("p", { className: "cv-missed" }, words.missed(missed, moment))] : []),
-    ...(request && !compact ? [make("p", {}, words.requestOf(moment.request + 1, request.label))] : []),
-    ...(compact ? [] : [makeSearch(blocks, reader, words, place)]),
+    ...(request ? [make("p", {}, words.requestOf(moment.request + 1, request.label))] : []),
+    makeSearch(blocks, reader, words, place),
     reader.stripOf(blocks),
     make("p", { className: "cv-quiet" }, words.hint),
     makeLegend(parts),
     makeLegend(paid),
     reader.element,
-    ...(compact ? [] : [makeLargest(blocks, reader, words)]),
+    makeLargest(blocks, reader, words),
   );
   reopen(blocks, reader, place);
   return element;

@@ -85,7 +85,6 @@ const en = {
   listed: (calls: number, compactions: number, bytes: number) =>
     `${counted(calls, "model call")} · ${counted(compactions, "compaction")} · ${kilobytes(bytes)}`,
   ofSubagent: "subagent",
-  live: "The picture follows the file.",
   stopped: "npm run view has ended: the picture no longer follows the file.",
   before: "Before",
   after: "After",
@@ -113,7 +112,6 @@ const en = {
   next: "Next",
   previous: "Previous",
   hits: (n: number, of: number, most: number) => (of === 0 ? "no hits" : `${n} of ${of}${of >= most ? "+" : ""}`),
-  open: "Open your own session",
   prices: (model: string, list?: string) =>
     list ? `${model}, a million tokens (November 2026): ${list}.` : `${model}: its prices are not known here.`,
   estimates: (count: number) => `The output of ${counted(count, "call")} is estimated from the blocks.`,
@@ -230,7 +228,6 @@ const zh: Words = {
   listed: (calls, compactions, bytes) =>
     `${whole(calls)} 次模型调用 · ${whole(compactions)} 次压缩 · ${kilobytes(bytes)}`,
   ofSubagent: "子智能体",
-  live: "图会随文件更新。",
   stopped: "npm run view 已结束，图不再随文件更新。",
   compactions: "压缩",
   before: "压缩前",
@@ -255,7 +252,6 @@ const zh: Words = {
   next: "下一个",
   previous: "上一个",
   hits: (n, of, most) => (of === 0 ? "没有结果" : `${n} / ${of}${of >= most ? "+" : ""}`),
-  open: "打开自己的会话",
   prices: (model, list) => {
     const chinese = list
       ?.replace("input", "输入")

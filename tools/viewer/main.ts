@@ -15,11 +15,7 @@ export type Options = {
   source?: { name: string; url: string };
   /** Of `npm run view`: the file that is open at first, and whether the list of sessions is. */
   served?: { file: string; isOpen: boolean };
-  /** Only the chart and the blocks, to be embedded in a page. */
-  compact?: boolean;
   lang?: Language;
-  /** Of the full viewer, for the compact one to link. */
-  href?: string;
 };
 
 /** What is shown: a model call or a compaction, by its index. */
@@ -39,7 +35,7 @@ function setAddress({ call, compaction }: Step, file: string): void {
 }
 
 /** Shows the viewer in `element`. @returns what removes it */
-export function mount(element: HTMLElement, { source, served, compact = false, lang = "en", href }: Options = {}) {
+export function mount(element: HTMLElement, { source, served, lang = "en" }: Options = {}) {
   const words = WORDS[lang];
   const end = new AbortController();
   const status = make("p", { className: "cv-status", role: "status" });
@@ -64,12 +60,11 @@ export function mount(element: HTMLElement, { source, served, compact = false, l
       else if ("fault" in data) status.textContent = words.faults[data.fault](question.name);
       else if (data.moments.length === 0) status.textContent = words.nothing;
       else {
-        status.textContent = `${words.overview(data)} ${question.isLive ? words.live : ""}`;
+        status.textContent = words.overview(data);
         const focused = body.contains(document.activeElement) && !data.isNew && labelOf(document.activeElement);
-        const tell = compact ? () => {} : (step: Step) => setAddress(step, file);
-        shown = makeSession(data, words, compact, tell, data.isNew ? { first } : { before: shown });
+        const tell = (step: Step) => setAddress(step, file);
+        shown = makeSession(data, words, tell, data.isNew ? { first } : { before: shown });
         body.replaceChildren(shown.element);
-        if (compact && href) body.append(make("p", {}, make("a", { href }, words.open)));
         const all = focused ? [...body.querySelectorAll<HTMLElement>("input, button, pre")] : [];
         all.find((each) => labelOf(each) === focused)?.focus({ preventScroll: true });
         return;
@@ -115,12 +110,11 @@ export function mount(element: HTMLElement, { source, served, compact = false, l
     file = "";
     read(question);
   };
-  const chooser = compact ? "" : makeChooser(words, choose, end.signal);
+  const chooser = makeChooser(words, choose, end.signal);
   if (served) sessions.append(chooser);
-  const head = compact ? [] : [title, served ? sessions : chooser];
-  const className = `context-viewer${compact ? " cv-compact" : ""}`;
-  element.replaceChildren(make("section", { className, lang }, make("style", {}, colourRules), ...head, status, body));
-  const address = compact ? {} : stepInAddress();
+  const parts = [make("style", {}, colourRules), title, served ? sessions : chooser, status, body];
+  element.replaceChildren(make("section", { className: "context-viewer", lang }, ...parts));
+  const address = stepInAddress();
   if (served) open(address.file ?? served.file, address);
   else if (source) read({ ...source, url: new URL(source.url, document.baseURI).href }, address);
   return () => {
@@ -158,7 +152,6 @@ type Shown = { timeline: Timeline; step: Step; place: Place };
 function makeSession(
   timeline: Timeline,
   words: Words,
-  compact: boolean,
   tell: (step: Step) => void,
   { first = {}, before }: { first?: Step; before?: Shown },
 ) {
@@ -168,7 +161,7 @@ function makeSession(
   const shown: Shown = { timeline, step: {}, place };
   let selected = 0;
   const detail = make("div");
-  const overTime = makeOverTime(timeline, words, compact, (chosen) =>
+  const overTime = makeOverTime(timeline, words, (chosen) =>
     typeof chosen === "number" ? show(chosen) : showCompaction(chosen),
   );
   function select(index: number): void {
@@ -179,7 +172,7 @@ function makeSession(
     select(index);
     shown.step = { call: selected };
     tell(shown.step);
-    detail.replaceChildren(makeMoment(timeline, selected, words, compact, place));
+    detail.replaceChildren(makeMoment(timeline, selected, words, place));
   }
   function showCompaction(compaction: Compaction): void {
     select(compaction.moment - 1);
@@ -200,9 +193,9 @@ function makeSession(
       detail.scrollIntoView({ block: "nearest" });
     },
   );
-  jumps.classList.add(...(compact ? ["cv-jumps", "cv-chips"] : ["cv-jumps"])); // chips take less space in a page
+  jumps.classList.add("cv-jumps");
   const lists = [
-    ...(compact ? [] : [makeRequests(timeline, words, goTo)]),
+    makeRequests(timeline, words, goTo),
     make(
       "div",
       { hidden: compactions.length === 0 },
@@ -211,11 +204,11 @@ function makeSession(
     ),
   ];
   const parts = [
-    ...(compact ? [] : [makeDiagnosis(timeline, words, goTo)]),
+    makeDiagnosis(timeline, words, goTo),
     ...[make("h2", {}, words.overTime), overTime.element, makeMarks(timeline, words)],
     ...[make("div", { className: "cv-lists" }, ...lists), detail],
   ];
-  const element = make("div", {}, ...parts, ...(compact ? [] : [makeSources(timeline, words)]));
+  const element = make("div", {}, ...parts, makeSources(timeline, words));
   element.addEventListener("keydown", (event) => {
     const { key, target } = event;
     if ((target instanceof HTMLInputElement && target.type === "search") || target instanceof HTMLPreElement) return;

@@ -7,17 +7,12 @@ import type { Compaction, Timeline } from "./timeline.ts";
 const THUMB = 16; // pixels, as in style.css
 
 /** `show`: a model call or a compaction was chosen. It is drawn again whenever its width changes. */
-export function makeOverTime(
-  timeline: Timeline,
-  words: Words,
-  compact: boolean,
-  show: (chosen: number | Compaction) => void,
-) {
+export function makeOverTime(timeline: Timeline, words: Words, show: (chosen: number | Compaction) => void) {
   const { moments, compactions } = timeline;
   const all: View[] = ["context", "cache", "cost"];
   const isKnown = { context: true, cache: moments.some(({ usage }) => usage), cost: moments.some(({ cost }) => cost) };
-  const views = all.filter((view) => isKnown[view] && (!compact || view === "context"));
-  const heightOf = (view: View) => (view === "context" ? (compact ? 220 : 300) : 110);
+  const views = all.filter((view) => isKnown[view]);
+  const heightOf = (view: View) => (view === "context" ? 300 : 110);
   const charts = views.map((view) => {
     const chart = make("div", { className: "cv-chart" });
     chart.style.minHeight = `${heightOf(view)}px`; // until it is drawn
@@ -88,7 +83,7 @@ export function makeOverTime(
     makeLegend(names.map((name) => ({ colour: colourOf(name, timeline.series), name: nameOfSeries(name, words) })));
   const paid = isKnown.cost ? PAID : PAID.slice(0, 3);
   const [context, ...others] = charts;
-  if (context) plots.append(context, slider, ...(compact ? [] : [named(timeline.series)])); // what is below has one with sizes
+  if (context) plots.append(context, slider, named(timeline.series));
   if (others.length > 0) plots.append(...others, named(paid));
   return { element: make("div", {}, value, plots), moveTo, focus };
 }
