@@ -127,7 +127,7 @@ function callsOf(journal: Entry[]): Call[] {
 function estimateAt(journal: Entry[], at: number): number | undefined {
   const before = journal[at - 1];
   const open = journal.find(({ isSummary }, i) => i >= at && !isSummary)?.request.messages.at(-1);
-  if (!before || before.isSummary || !open || typeof open.content === "string") return;
+  if (!before || before.isSummary || !open) return;
   const { system, tools, messages } = before.request;
   const lengthOf = (all: Messages) => JSON.stringify([system, tools, all]).length;
   const all = [...messages, { role: "assistant" as const, content: before.reply }, open];
@@ -139,7 +139,7 @@ export const promptOf = (usage: Usage) =>
 const countsOf = (usage: Usage) => Object.fromEntries(COUNTS.map((count) => [count, usage[count]])) as Usage;
 
 function blocksOf(role: string, content: Anthropic.MessageParam["content"]): Block[] {
-  if (typeof content === "string") return [block("request", content)];
+  if (typeof content === "string") return [block(role === "user" ? "request" : "text", content)];
   return content.map((each) => {
     if (each.type === "text") return block(role === "user" ? "note" : "text", each.text);
     if (each.type === "thinking") return block("thinking", each.thinking);

@@ -60,7 +60,7 @@ function locale(prefix: string): LocaleSpecificConfig<DefaultTheme.Config> & { l
   const { title, siteTitle, description, footer, ...labels } = words(prefix);
   const link = (file: string) => ({
     text: labels.menu[file] ?? titleOf(translated(file, prefix)),
-    link: `/${prefix}${pageOf(file)}.html`,
+    link: `/${pageOf(translated(file, prefix))}.html`,
   });
   const all = [...lessons.values()];
   const groups = [

@@ -108,12 +108,12 @@ function shapeTables(md: MarkdownRenderer): void {
       if (token.type !== "table_open") continue;
       const end = tokens.findIndex(({ type }, j) => j > i && type === "table_close");
       const cells = tokens.slice(i, end).flatMap((cell, j) => {
-        const text = tokens[i + j + 1];
-        return text && /^t[hd]_open$/.test(cell.type) ? [{ cell, text: textOf(text) }] : [];
+        const [text, close] = tokens.slice(i + j + 1);
+        return text && close && /^t[hd]_open$/.test(cell.type) ? [{ cell, close, text: textOf(text) }] : [];
       });
       const heads = cells.filter(({ cell }) => cell.type === "th_open");
+      for (const { cell, close } of heads.filter(({ text }) => text === "")) cell.tag = close.tag = "td";
       for (const [j, { cell, text }] of cells.entries()) {
-        if (text === "") cell.tag = "td"; // no head
         cell.attrSet("data-head", heads[j % heads.length]?.text ?? "");
         if (widthOf(text) <= SHORT) cell.attrJoin("class", "short");
       }

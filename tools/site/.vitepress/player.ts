@@ -16,13 +16,14 @@ export function player(name: string, prefix: string, highlight: Highlight, start
   const { file } = lessonCalled(name);
   const { says, code = "", request } = steps[start] ?? { says: "" };
   const isWhole = start === 0;
+  const began = steps.findLastIndex(({ mark }, i) => i <= start && mark);
   const follows = isWhole ? `<label><input type="checkbox" class="follows" checked> ${labels.follows}</label>` : "";
   return `<section class="player vp-raw" v-pre aria-label="${labels.title(name)}" data-start="${start}" data-steps="${escaped(JSON.stringify(steps))}">
-<p class="head"><a href="source/${file}.html">${file}</a> ${follows}</p>
+<p class="head"><a href="${prefix && "../"}source/${file}.html">${file}</a> ${follows}</p>
 ${script(name, highlight, isWhole)}
 <p class="says" aria-live="polite"><span>${says}</span> <code>${escaped(code)}</code></p>
 ${bar(run, request, labels)}
-<ol class="messages" tabindex="0" aria-label="messages"><li class="command" data-from="0"><pre>${escaped(run.command)}</pre></li>${items.map((item) => show(item, start, labels)).join("")}</ol>
+<ol class="messages" tabindex="0" aria-label="messages"><li class="command${began > 0 ? " old" : ""}" data-from="0"><pre>${escaped(run.command)}</pre></li>${items.map((item) => show(item, start, began, labels)).join("")}</ol>
 ${controls(steps, start, labels)}
 </section>`;
 }
@@ -64,19 +65,18 @@ ${button("previous", "‹")}${button("next", "›")}<button type="button" class=
 </div>`;
 }
 
-function show(
-  { message, says = "", child, at, arrived, struck, until, brief }: Item,
-  start: number,
-  labels: Labels,
-): string {
+function show(item: Item, start: number, began: number, labels: Labels): string {
+  const { message, says = "", child, at, arrived, struck, until, brief } = item;
   const from = at[0] ?? arrived;
-  const data = Object.entries({ from, in: arrived, struck, until }).flatMap(([name, step]) =>
+  const last = Math.max(arrived, ...at);
+  const data = Object.entries({ from, in: arrived, last, struck, until }).flatMap(([name, step]) =>
     step === undefined ? [] : `data-${name}="${step}"`,
   );
   const kind = message?.role ?? "event";
-  const classes = [kind, child && "child", brief && "brief", from > start && "later"].filter(Boolean).join(" ");
+  const states = { child, brief, later: from > start, old: last < began, pending: from <= start && arrived > start };
+  const classes = Object.entries(states).flatMap(([name, is]) => (is ? name : []));
   const blocks = message?.blocks.map((block, i) => showBlock(block, at[i] ?? from, labels)).join("");
-  return `<li class="${classes}" ${data.join(" ")}>${message ? `<b>${kind}</b>${blocks}` : says}</li>`;
+  return `<li class="${[kind, ...classes].join(" ")}" ${data.join(" ")}>${message ? `<b>${kind}</b>${blocks}` : says}</li>`;
 }
 
 function showBlock({ kind, tool, text, more }: Block, from: number, labels: Labels): string {

@@ -76,6 +76,7 @@ class Story {
   next = 0; // the model call that comes next
   isOpen = false; // its results are still to come
   isEnded = false; // the program, in the middle of a call
+  told = -1; // the last model call whose compaction has been told
 
   constructor(name: string, prefix: string) {
     this.run = runOf(name);
@@ -99,11 +100,19 @@ class Story {
     return { label, read, fresh: total - read, share, isOpen };
   }
 
-  /** @returns the number of the step */
+  /** With what the next model call sends, or would without the compaction to come. @returns the number of the step */
   step(name: string, mark: Mark, says: string, more: Partial<Step> = {}): number {
-    const { call, isOpen } = this;
-    const label = call ? this.labels.nextCall(call.child, !call.reply, isOpen) : "";
-    const request = call && this.request(label, call.usage.cache_read_input_tokens, promptOf(call.usage), isOpen);
+    const { labels, call, isOpen } = this;
+    const { reply, usage, estimate, resumed } = call ?? {};
+    const isAhead = estimate !== undefined && this.told < this.next;
+    const isCompacted = isAhead && (!reply || this.clearsMore());
+    const label = isCompacted ? labels.estimate : labels.nextCall(call?.child ?? false, !reply, isOpen);
+    const before = this.run.calls[this.next - 1]?.usage;
+    const cached = isCompacted && before && !resumed ? promptOf(before) : 0;
+    const request =
+      usage && isCompacted
+        ? this.request(label, cached, estimate, true)
+        : usage && this.request(label, usage.cache_read_input_tokens, promptOf(usage), isOpen);
     return this.steps.push({ name, line: this.lineOf(mark), says, request, ...more }) - 1;
   }
 
@@ -140,7 +149,10 @@ class Story {
 
   /** The history comes from the transcript, thinking as text, and what was under way is answered. */
   resume(messages: Message[]): void {
-    const now = this.step("resume", "resume", this.labels.resume(this.isEnded), { mark: "between" });
+    const now = this.step("resume", "resume", this.labels.resume(this.isEnded), {
+      mark: "between",
+      request: undefined,
+    });
     if (!this.clearsMore()) this.replace(false, messages, now, now);
   }
 
@@ -185,7 +197,7 @@ class Story {
     const { labels } = this;
     if (!call) return this.step("remind", "remind", labels.remind, { mark: "between" });
     if (call.tool !== "task")
-      return this.step(`run ${call.tool}`, "run", labels.run(call.tool ?? ""), { code: commandOf(call) });
+      return this.step(`run ${call.tool}`, "run", labels.run(call.tool ?? ""), { code: inputOf(call) });
     this.isOpen = false;
     const begins = this.step("child", "run", labels.child, { mark: "between" });
     this.add(true, [begins], begins, undefined, { says: labels.child });
@@ -197,7 +209,11 @@ class Story {
 
   answer(child: boolean, reply: Message): boolean {
     this.next++;
-    const now = this.step("answer", "if", this.labels.if(0), { value: this.labels.value(0), mark: "round" });
+    const now = this.step("answer", "if", this.labels.if(0), {
+      value: this.labels.value(0),
+      mark: "round",
+      request: undefined,
+    });
     this.add(child, [now], now, reply);
     return false;
   }
@@ -209,10 +225,12 @@ class Story {
     const tools = replies.flatMap(toolsOf);
     this.next += replies.length;
     const lines = { first: this.lineOf("call"), last: this.lineOf("results") };
-    const more = { code: tools.map(commandOf).join("; "), value: labels.value(1), ...lines, mark: "round" as const };
+    const more = { code: listOf(tools.map(commandOf)), value: labels.value(1), ...lines, mark: "round" as const };
     this.isEnded = this.resultsAfter(this.next - 1) === undefined;
     const says = this.isEnded ? labels.ended : labels.rounds(replies.length);
-    const now = this.step(this.isEnded ? "ended" : `run ${tools[0]?.tool}`, this.isEnded ? "run" : "if", says, more);
+    const now = this.isEnded
+      ? this.step("ended", "run", says, { code: more.code, mark: "round", request: undefined })
+      : this.step(`run ${tools[0]?.tool}`, "if", says, more);
     for (const [i, each] of replies.entries()) {
       const isBrief = i < replies.length - 1;
       this.add(child, [now], now, each, { brief: isBrief });
@@ -245,10 +263,10 @@ class Story {
   clear(child: boolean): void {
     const { labels, run } = this;
     const { messages = [], estimate = 0 } = this.call ?? {};
-    const isPast = estimate > 0;
-    const says = isPast ? labels.past(estimate, run.limit ?? 0) : labels.cold;
-    const more = { mark: "compaction" as const, ...(isPast && { request: this.estimated(estimate) }) };
-    const now = this.step(isPast ? "past" : "cold", isPast ? "past" : "cold", says, more);
+    const isCold = this.current(child).at(-1)?.message?.blocks[0]?.kind === "request";
+    const says = isCold ? labels.cold : labels.past(estimate, run.limit ?? 0);
+    const now = this.step(isCold ? "cold" : "past", isCold ? "cold" : "past", says, { mark: "compaction" });
+    this.told = this.next;
     this.replace(child, messages, now, this.step("cleared", "cleared", labels.cleared(clearedIn(messages))));
   }
 
@@ -261,18 +279,13 @@ class Story {
       ({ message }, i, all) => i >= all.length - 2 && message?.blocks.some(({ tool }) => tool === "compact"),
     );
     const before = labels.before(isAsked, estimate, run.limit ?? 0);
-    const request = this.estimated(estimate);
-    this.step(isAsked ? "asked" : "before", isAsked ? "asked" : "auto", before, { mark: "compaction", request });
+    this.step(isAsked ? "asked" : "before", isAsked ? "asked" : "auto", before, { mark: "compaction" });
+    this.told = this.next;
     const says = usage ? labels.summary(promptOf(usage), usage.output_tokens) : "";
     const struck = this.step("summary", "summary", says);
     const count = this.count(child);
     this.next++;
     this.replace(child, messages, struck, this.step("after", "after", labels.after(count, messages.length)));
-  }
-
-  estimated(estimate: number): Request {
-    const { usage } = this.run.calls[this.next - 1] ?? {};
-    return this.request(this.labels.estimate, usage ? promptOf(usage) : 0, estimate, true);
   }
 
   /** From step `now` on these are all messages. What they leave out is struck out from step `struck` on. */
@@ -303,9 +316,10 @@ const isSame = (one: Message, other: Message | undefined) =>
   );
 
 const SHOWN = 72; // characters of a command
-/** Of bash the command; of other tools the name and the first field of the input. */
-function commandOf({ tool = "", text }: Block): string {
+/** The first field of a call's input. */
+function inputOf({ text }: Block): string {
   const value = (text.split("\n")[0] ?? "").replace(/^\w+: ?/, "");
-  const command = tool === "bash" ? value : `${tool} ${value}`.trim();
-  return command.length > SHOWN ? `${command.slice(0, SHOWN)} …` : command;
+  return value.length > SHOWN ? `${value.slice(0, SHOWN)} …` : value;
 }
+const listOf = (all: string[]) => (all.length > 2 ? `${all[0]} … ${all.at(-1)}` : all.join("; "));
+const commandOf = (call: Block) => (call.tool === "bash" ? inputOf(call) : `${call.tool} ${inputOf(call)}`);

@@ -47,7 +47,7 @@ const EN = {
     nextCall: (isChild: boolean, isSummary: boolean, isOpen: boolean) =>
       `${isChild ? "Subagent’s next model call" : "Next model call"}${isSummary ? ", for a summary" : ""}${isOpen ? ", results to come" : ""}:`,
     estimate: "Next model call, if nothing were compacted:",
-    noCall: "No further model call.",
+    noCall: "No further model call in this turn.",
     unit: "tokens",
     read: "read from the cache",
     fresh: "new",
@@ -66,9 +66,9 @@ const EN = {
         : `The reply has ${calls === 1 ? "a tool call" : `${calls} tool calls`}: the loop goes on.`,
     value: (calls: number) =>
       calls === 0 ? "0 calls: return" : calls === 1 ? "1 call: go on" : `${calls} calls: go on`,
-    run: (tool: string) => `The program runs ${tool}:`,
+    run: (tool: string) => `The program runs ${tool}`,
     rounds: (rounds: number) => `${rounds === 1 ? "One more round" : `${rounds} more rounds`}. The program runs`,
-    ended: "The program is ended in the middle of a call. The call has no result:",
+    ended: "The program is ended in the middle of a call. The call has no result.",
     remind: "Three rounds without todo: a reminder goes out with the results.",
     results: "The results are added as one message. Back to the model.",
     past: (tokens: number, limit: number) =>
@@ -139,7 +139,7 @@ const ZH: typeof EN = {
     nextCall: (isChild, isSummary, isOpen) =>
       `${isChild ? "子智能体的" : ""}下一次模型调用${isSummary ? "（写摘要）" : ""}${isOpen ? "（等待结果）" : ""}：`,
     estimate: "如果不压缩，下一次模型调用：",
-    noCall: "不再调用模型。",
+    noCall: "本回合不再调用模型。",
     unit: "token",
     read: "缓存命中",
     fresh: "新增",
@@ -154,9 +154,9 @@ const ZH: typeof EN = {
     if: (calls) =>
       calls === 0 ? "回复里没有工具调用：循环返回，回合结束。" : `回复里有 ${calls} 个工具调用：循环继续。`,
     value: (calls) => (calls === 0 ? "0 个调用：返回" : `${calls} 个调用：继续`),
-    run: (tool) => `程序运行 ${tool}：`,
+    run: (tool) => `程序运行 ${tool}`,
     rounds: (rounds) => `又是 ${rounds} 轮，程序运行`,
-    ended: "程序在一次调用中途被终止，这个调用没有结果：",
+    ended: "程序在一次调用中途被终止，这个调用没有结果。",
     remind: "连续三轮没有用 todo：提醒随结果一起发出。",
     results: "结果作为一条消息追加，再交给模型。",
     past: (tokens, limit) =>

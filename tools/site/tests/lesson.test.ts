@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import type { Page } from "playwright-core";
 import { ROOT } from "../.vitepress/files.ts";
-import { PHONE, S01, scrollTo, visit, WIDE } from "./browser.ts";
+import { PHONE, pages, S01, scrollTo, visit, WIDE } from "./browser.ts";
 
+const lessons = pages.filter((page) => /^s\d\d_/.test(page));
 const isAtStep = (page: Page, name: string) => page.waitForSelector(`.player[data-name="${name}"]`);
 const stepOf = (page: Page) => page.getAttribute(".player", "data-step");
 
@@ -31,7 +32,6 @@ describe("a lesson beside its run", () => {
     const order = [
       ["2. One tool", "run bash"],
       ["3. Every call gets a result", "results"],
-      ["4. The history stays valid", "reply"],
       ["2. One tool", "run bash"],
     ] as const;
     await visit(S01, {}, async (page) => {
@@ -48,6 +48,32 @@ describe("a lesson beside its run", () => {
       await scrollTo(page, "2. ");
       await isAtStep(page, "summary");
     });
+  });
+
+  test("who reads a page from the top to the end goes through its run in order", async () => {
+    for (const path of lessons)
+      await visit(path, {}, async (page) => {
+        const steps = await page.locator(".vp-doc [data-at]").evaluateAll((all) => all.map((each) => each.dataset.at));
+        const sorted = steps.toSorted((a, b) => Number(a) - Number(b));
+        assert.ok(steps.length >= 4, path);
+        assert.deepEqual(steps, sorted, path);
+      });
+  });
+
+  test("a section without a step of its own shows the lines that it is about", async () => {
+    const shown = [
+      [S01, "4. The history stays valid", /if \(isRejected\(error\)\) messages\.length = before/],
+      [S01, "5. What keeps it alive", /^\/\/ That is the agent\./],
+      ["s06_context_compact.html", "5. What stays", /function lastStep/],
+    ] as const;
+    for (const [path, heading, code] of shown)
+      await visit(path, {}, async (page) => {
+        await scrollTo(page, heading);
+        const line = page.locator(".player .script .ran", { hasText: code });
+        await line.waitFor();
+        const [script, box] = [await page.locator(".player .script").boundingBox(), await line.boundingBox()];
+        assert.ok(script && box && box.y >= script.y && box.y + box.height <= script.y + script.height, heading);
+      });
   });
 
   test("what one plays by hand is not undone by scrolling, until it is told to follow again", async () => {
@@ -94,19 +120,19 @@ describe("a lesson beside its run", () => {
   });
 
   test("the page stays in its place while its scripts arrive", async () => {
-    const shift = await visit(S01, {}, async (page) => {
-      await page.addInitScript(`
+    for (const path of [S01, "index.html"])
+      await visit(path, {}, async (page) => {
+        await page.addInitScript(`
         window.shift = 0;
         new PerformanceObserver((list) => {
           for (const { value, sources } of list.getEntries()) // VitePress' own bar at the top does move a little
             if (sources.some(({ node }) => !node?.parentElement?.closest(".VPNav"))) window.shift += value;
         }).observe({ type: "layout-shift", buffered: true });`);
-      await page.reload();
-      await page.waitForSelector(".player[data-step]");
-      await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
-      return page.evaluate<number>("window.shift");
-    });
-    assert.equal(shift, 0);
+        await page.reload();
+        await page.waitForSelector(".player[data-step]");
+        await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+        assert.equal(await page.evaluate("window.shift"), 0, path);
+      });
   });
 
   test("in a narrow window it is in the text, before the first section, and does not follow", async () => {

@@ -6,7 +6,7 @@ import { describe, test } from "node:test";
 import type { Page } from "playwright-core";
 import type { Run } from "../../docs/runs.ts";
 import { ROOT } from "../.vitepress/files.ts";
-import { hasChinese, PHONE, pages, visit } from "./browser.ts";
+import { hasChinese, PHONE, pages, scrollTo, visit } from "./browser.ts";
 
 const lessons = pages.filter((page) => /^s\d\d_/.test(page));
 const S06 = "s06_context_compact.html";
@@ -32,27 +32,21 @@ async function walk<Seen>(page: Page, look: () => Promise<Seen>): Promise<Seen[]
   return seen;
 }
 
-test("the front page begins with the loop of s01; then come the lessons, then the viewer and what it shows", async () => {
-  await visit("index.html", {}, async (page) => {
-    const places = [".player", "h1:has-text('The lessons')", "table", ".context-demo"];
-    const tops = await Promise.all(
-      places.map(async (place) => (await page.locator(`.vp-doc ${place}`).first().boundingBox())?.y ?? 0),
-    );
-    assert.deepEqual(
-      tops,
-      [...tops].sort((a, b) => a - b),
-    );
-    assert.ok((tops[0] ?? 0) < 400, "in the first window");
-    assert.match(await page.innerText(".player .script"), /function agentLoop/);
-    const { 1: sentence = "" } = /(One task, \d+ files.*?drawn\.)/.exec(await page.innerText(".vp-doc")) ?? [];
-    const calls = /There are (\d+)/.exec(sentence)?.[1];
-    await page.locator(".context-demo").scrollIntoViewIfNeeded();
-    await page.locator(".cv-status", { hasText: `${calls} model calls` }).waitFor();
-  });
+test("on the first screen of the front page are the lessons, and the run of s01 in its middle", async () => {
+  for (const path of hasChinese ? ["index.html", "zh/index.html"] : ["index.html"])
+    await visit(path, { viewport: { width: 1280, height: 800 } }, async (page) => {
+      for (const part of [".vp-doc h1", ".vp-doc table", ".player .script", ".player .controls"]) {
+        const { y = -1, height = 0 } = (await page.locator(part).first().boundingBox()) ?? {};
+        assert.ok(y > 0 && y + height <= 800, `${path}: ${part} ends at ${y + height}`);
+      }
+      assert.equal((await isAt(page))[0], 5);
+      assert.match(await line(page), /runCall\(call/);
+      assert.match(await page.innerText(".player .script"), /function agentLoop/);
+    });
 });
 
 test("a step shows the line that runs, its command and what it changes, by buttons and by arrow keys, back and forth", async () => {
-  await visit("index.html", {}, async (page) => {
+  await visit("s01_agent_loop.html", {}, async (page) => {
     assert.match(await line(page), /function agentLoop/);
     assert.equal(await messages(page), 1);
     await page.click('.player [data-do="next"]');
@@ -67,19 +61,43 @@ test("a step shows the line that runs, its command and what it changes, by butto
     assert.match(await line(page), /runCall\(call/);
     assert.match(
       await page.innerText(".player .says"),
-      /runs bash: echo 'console\.log\("Hello, World!"\);' > hello\.mjs/,
+      /runs bash echo 'console\.log\("Hello, World!"\);' > hello\.mjs/,
     );
     await page.click('.player [data-do="previous"]');
     await page.click('.player [data-do="previous"]');
     assert.match(await line(page), /role: "assistant"/);
     await page.keyboard.press("End");
-    assert.match(await line(page), /return reply/);
+    assert.match(await line(page), /if \(calls\.length === 0\) return/);
     assert.equal(await messages(page), 6);
     assert.match(await page.innerText(".player .messages"), /hello\.mjs is there; it printed: Hello, World!/);
     await page.keyboard.press("Home");
     assert.equal(await messages(page), 1);
   });
 });
+
+/** What the line that is marked says, by the first word of the step's name. */
+const LINES: Record<string, RegExp> = {
+  start: /function agentLoop/,
+  check: /await compactIfNeeded\(/,
+  call: /const reply = await call(Model|OrCompact)\(/,
+  reply: /(messages\.push\(|add\(messages, )\{ role: "assistant", content: reply\.content/,
+  if: /if \(calls\.length === 0\) return/,
+  answer: /if \(calls\.length === 0\) return/,
+  run: /results\.push\(await runCall\(call|if \(calls\.length === 0\)/, // of rounds that are one step, the branch
+  child: /results\.push\(await runCall\(call/,
+  back: /results\.push\(await runCall\(call/,
+  ended: /results\.push\(await runCall\(call/,
+  remind: /results\.push\(REMINDER\)/,
+  results: /(messages\.push\(|add\(messages, )\{ role: "user", content: results/,
+  past: /if \(isPastLimit\(\)\) clearOldResults\(/,
+  cold: /if \(isCold\) clearOldResults\(/,
+  cleared: /replaceHistory\(messages, cleared, /,
+  before: /await autoCompact\(messages, "auto"/,
+  asked: /if \(asked\) await autoCompact\(messages, "tool"/,
+  summary: /await callModel\(\[\.\.\.answered/,
+  after: /replaceHistory\(messages, compacted\(/,
+  resume: /replaceHistory\(messages, history, "resume"/,
+};
 
 describe("in each lesson", () => {
   const news: Record<string, RegExp> = {
@@ -91,7 +109,7 @@ describe("in each lesson", () => {
     s06: /Conversation compressed/,
   };
   for (const path of lessons)
-    test(`${path}: what is new, the branch of each reply, and what exactly the next request sends`, async () => {
+    test(`${path}: what is new, the branch of each reply, and what exactly the next model call sends`, async () => {
       await visit(path, {}, async (page) => {
         const seen = await walk(page, async () => ({
           name: await nameOf(page),
@@ -109,15 +127,10 @@ describe("in each lesson", () => {
           seen.at(-1)?.messages,
         );
         const { calls } = runOf(path);
-        const branches = seen.filter(({ line }) => /if \(calls\.length === 0\)/.test(line));
-        const decided = calls.flatMap(({ reply }) => {
-          const count = reply?.blocks.filter(({ kind }) => kind === "tool_use").length;
-          return reply ? [count === 0 ? "0 calls: return" : `${count} call: go on`] : [];
-        });
-        assert.deepEqual(
-          branches.map(({ value }) => value),
-          decided,
-        );
+        for (const { name = "", line } of seen)
+          assert.match(line, LINES[name?.split(" ")[0] ?? ""] ?? /never/, name ?? "");
+        const values = new Set(seen.flatMap(({ line, value }) => (/if \(calls/.test(line) ? [value] : [])));
+        assert.deepEqual([...values], ["1 call: go on", "0 calls: return"]);
         const bars = calls.map(({ usage }) => {
           const read = usage.cache_read_input_tokens;
           const fresh = usage.cache_creation_input_tokens + usage.input_tokens;
@@ -128,42 +141,199 @@ describe("in each lesson", () => {
         const inDetail = sent.map(({ bar }) => bars.findIndex((each) => `${each}` === `${plain(bar)}`));
         assert.ok(inDetail.length > 1 && !inDetail.includes(-1), `${inDetail}`);
         const shown = new Set(seen.map(({ bar }) => `${plain(bar)}`));
-        for (const bar of bars) assert.ok(shown.has(`${bar}`), `${bar}`);
-        assert.equal(shown.size, bars.length + 1, "and no request at the end");
+        if (calls.length <= 6) for (const bar of bars) assert.ok(shown.has(`${bar}`), `${bar}`);
       });
     });
 });
 
-test("a compaction is seen before, while the summary is written, and after: what goes is struck out, the rest stays", async () => {
-  await visit(S06, {}, async (page) => {
-    const { calls } = runOf(S06);
-    const summaries = calls.filter(({ reply }) => !reply).length;
-    assert.equal(await page.locator(".player .marks .compaction").count(), summaries);
-    const [, steps] = await isAt(page);
-    assert.ok(steps <= 25, `${steps} steps`);
-    const look = async () => ({
-      name: await nameOf(page),
-      line: await line(page),
-      struck: await page.locator(".player li.struck:visible").count(),
-      pending: await page
-        .locator(".player li.pending:visible")
-        .innerText({ timeout: 50 })
-        .catch(() => ""),
-      messages: await messages(page),
-      text: await page.innerText(".player .messages"),
+describe("in s06", () => {
+  const look = async (page: Page) => ({
+    name: await nameOf(page),
+    struck: await page.locator(".player li.struck:visible").count(),
+    pending: await page
+      .locator(".player li.pending:visible")
+      .innerText({ timeout: 50 })
+      .catch(() => ""),
+    messages: await messages(page),
+    text: await page.innerText(".player .messages"),
+    isOpen: await page.locator(".player .request.open").count(),
+    beyond: await page.locator(".player .meter").evaluate((meter) => {
+      const [end, limit] = [".fresh", ".limit"].map((part) => meter.querySelector(part)?.getBoundingClientRect());
+      return (end?.right ?? 0) - (limit?.left ?? 0);
+    }),
+  });
+
+  test("the layers act in the order of the page, then a cold cache, then the end in the middle of a call", async () => {
+    await visit(S06, {}, async (page) => {
+      const names = (await walk(page, () => nameOf(page))).filter((name) => !/^(run|answer|start)/.test(name ?? ""));
+      const compactions = names.filter((name) => /past|before|asked|cold|ended|resume/.test(name ?? ""));
+      assert.deepEqual(compactions, ["past", "before", "asked", "resume", "cold", "ended", "resume"]);
+      assert.equal(await page.locator(".player .marks .compaction").count(), 4);
     });
-    const seen = await walk(page, look);
-    const at = seen.findIndex(({ name }) => name === "before");
-    const [before, summary, after] = seen.slice(at, at + 3);
-    assert.match(before?.line ?? "", /autoCompact\(messages, "auto"/);
-    assert.match(summary?.line ?? "", /callModel\(\[\.\.\.answered/);
-    assert.match(after?.line ?? "", /replaceHistory\(/);
-    assert.equal(before?.struck, 0);
-    assert.match(summary?.pending ?? "", /Conversation compressed/);
-    assert.equal(summary?.struck, (before?.messages ?? 0) - 3, "all but the request and the open round");
-    assert.equal(after?.messages, 4);
-    const [call] = /path: notes\/\d+\.txt(?!.*path: )/s.exec(before?.text ?? "") ?? [];
-    assert.ok(call && after?.text.includes(call), "the open round");
+  });
+
+  test("what would be sent is drawn hatched, beyond the limit, until a layer has acted", async () => {
+    await visit(S06, {}, async (page) => {
+      await page.emulateMedia({ reducedMotion: "reduce" }); // the bar moves at once
+      const seen = await walk(page, () => look(page));
+      for (const name of ["past", "before"]) {
+        const at = seen.findIndex((each) => each.name === name);
+        assert.ok(seen[at]?.isOpen && seen[at].beyond > 0, `${name}: ${seen[at]?.beyond}`);
+        const after = seen.find((each, i) => i > at && /cleared|after/.test(each.name ?? ""));
+        assert.ok(Number(after?.beyond) < 0, `after ${name}: ${after?.beyond}`);
+      }
+    });
+  });
+
+  test("layer 1: the results that go are struck out, then a line each; all else stays", async () => {
+    await visit(S06, {}, async (page) => {
+      const seen = await walk(page, () => look(page));
+      const at = seen.findIndex(({ name }) => name === "past");
+      const [past, cleared] = seen.slice(at, at + 2);
+      const lines = cleared?.text.match(/\[Previous: used read_file\]/g) ?? [];
+      assert.equal(past?.struck, lines.length);
+      assert.ok(lines.length >= 3 && !past?.text.includes("[Previous"), `${lines.length}`);
+      assert.equal(cleared?.messages, past?.messages);
+      assert.equal(cleared?.struck, 0);
+    });
+  });
+
+  test("layer 2 is seen before, while the summary is written, and after", async () => {
+    await visit(S06, {}, async (page) => {
+      const seen = await walk(page, () => look(page));
+      const at = seen.findIndex(({ name }) => name === "before");
+      const [before, summary, after] = seen.slice(at, at + 3);
+      assert.equal(before?.struck, 0);
+      assert.match(summary?.pending ?? "", /Conversation compressed/);
+      assert.equal(summary?.struck, (before?.messages ?? 0) - 3, "all but the request and the open round");
+      assert.equal(after?.messages, 5);
+      assert.ok(/path: notes\/18\.txt/.test(after?.text ?? ""), "the open round");
+      assert.ok(/<file path="notes\/17\.txt">/.test(after?.text ?? ""), "a file that is put back");
+    });
+  });
+
+  test("a call that the end cut off gets a result", async () => {
+    await visit(S06, {}, async (page) => {
+      const seen = await walk(page, () => look(page));
+      const at = seen.findIndex(({ name }) => name === "ended");
+      assert.doesNotMatch(seen[at]?.text ?? "", /it may have run/);
+      assert.match(seen[at + 1]?.text ?? "", /\(interrupted; it may have run\)/);
+    });
+  });
+});
+
+describe("at each step", () => {
+  const screens = [
+    { width: 1440, height: 900 },
+    { width: 1280, height: 800 },
+    { width: 390, height: 844 },
+  ];
+  for (const viewport of screens)
+    for (const path of [...lessons, ...(hasChinese ? [`zh/${S06}`] : [])])
+      test(`${path}, ${viewport.width}: what came last is in sight, and nothing moves or is cut`, async () => {
+        await visit(path, { viewport, reducedMotion: "reduce" }, async (page) => {
+          const seen = await walk(page, () =>
+            page.locator(".player").evaluate((player) => {
+              const last = [...player.querySelectorAll("li")].filter((each) => each.checkVisibility()).slice(-1);
+              const parts = [".script", ".says", ".request", ".messages", ".controls", ".script .marked"].flatMap(
+                (part) => player.querySelector(part) ?? [],
+              );
+              const [script, says, request, messages, controls, marked, newest] = [...parts, ...last].map((part) => {
+                const { top, bottom, height } = part.getBoundingClientRect();
+                const isCut = part.scrollHeight > part.clientHeight;
+                return { top: Math.round(top - player.getBoundingClientRect().top), bottom, height, isCut };
+              });
+              if (!script || !says || !request || !messages || !controls || !marked || !newest)
+                throw new Error("a part is missing");
+              const end = Math.min(newest.height, messages.height / 2); // of a long one its beginning
+              return {
+                places: [script, says, request, messages, controls].map(({ top, height }) => `${top} ${height}`),
+                isSeen: newest.top >= messages.top - 1 && newest.top + end <= messages.top + messages.height + 1,
+                isMarkSeen: marked.top >= script.top - 1 && marked.top + 18 <= script.top + script.height,
+                isCut: says.isCut,
+              };
+            }),
+          );
+          for (const [i, { places, isSeen, isMarkSeen, isCut }] of seen.entries()) {
+            assert.deepEqual(places, seen[0]?.places, `step ${i + 1}`);
+            assert.deepEqual(
+              { isSeen, isMarkSeen, isCut },
+              { isSeen: true, isMarkSeen: true, isCut: false },
+              `step ${i + 1}`,
+            );
+          }
+        });
+      });
+});
+
+test("the bar of a run without a limit says its share of the window", async () => {
+  await visit("s01_agent_loop.html", {}, async (page) => {
+    assert.match(await page.innerText(".player .counts"), /0\.1 % of the window/);
+    assert.equal(await page.locator(".player .limit").count(), 0);
+    await page.focus(".player .messages");
+    await page.keyboard.press("End");
+    assert.doesNotMatch(await page.innerText(".player .counts"), /window/);
+  });
+});
+
+test("a reminder is there to be read when it comes", async () => {
+  await visit("s03_todo_write.html", {}, async (page) => {
+    await scrollTo(page, "4. Remind");
+    await page.waitForSelector('.player[data-name="remind"]');
+    const reminder = page.locator(".player .note pre:visible");
+    assert.match(await reminder.innerText(), /Update your todos/);
+    assert.ok(await reminder.evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth));
+  });
+});
+
+test("rounds before the one that goes on are a line each", async () => {
+  await visit(S06, {}, async (page) => {
+    await page.evaluate(() => {
+      const slider = document.querySelector<HTMLInputElement>(".player input[type=range]");
+      if (slider) slider.value = "8";
+      slider?.dispatchEvent(new Event("input"));
+    });
+    const heights = await page
+      .locator(".player li:is(.user, .assistant):visible")
+      .evaluateAll((all) => all.map((each) => each.clientHeight));
+    assert.ok(heights.length > 10);
+    assert.ok(Math.max(...heights.slice(0, -2)) < 32, `${heights}`);
+    assert.ok(Math.min(...heights.slice(-2)) > 50, `${heights}`);
+  });
+});
+
+describe("the controls", () => {
+  test("are on the first screen, in one line", async () => {
+    for (const viewport of [
+      { width: 1280, height: 800 },
+      { width: 1000, height: 800 },
+      { width: 390, height: 844 },
+    ])
+      for (const path of ["index.html", "s01_agent_loop.html", S06])
+        await visit(path, { viewport }, async (page) => {
+          const { y = -1, height = 0 } = (await page.locator(".player .controls").boundingBox()) ?? {};
+          assert.ok(y > 0 && y + height <= viewport.height, `${path}, ${viewport.width}: ${y}`);
+          assert.ok(height < 70, `${path}, ${viewport.width}: ${height}`);
+        });
+  });
+
+  test("get the focus in the order of the screen, and the slider says its step in words", async () => {
+    await visit("s01_agent_loop.html", {}, async (page) => {
+      const parts = page.locator(".player :is(a, input, button, [tabindex])");
+      const places = await parts.evaluateAll((all) =>
+        all.map((each) => {
+          const { top, left, height } = each.getBoundingClientRect();
+          return [Math.round((top + height / 2) / 24), left] as const; // in one line, if about as high
+        }),
+      );
+      assert.deepEqual(
+        places,
+        places.toSorted(([line, left], [other, right]) => line - other || left - right),
+      );
+      await page.click('.player [data-do="next"]');
+      const says = await page.innerText(".player .says span");
+      assert.equal(await page.getByRole("slider").getAttribute("aria-valuetext"), `2 / 14: ${says}`);
+    });
   });
 });
 
@@ -192,28 +362,42 @@ test("the subagent's messages come and go", async () => {
   });
 });
 
-test("it plays only when it is asked, as fast as it is told, to the end, and stops when one takes over", async () => {
-  await visit("index.html", {}, async (page) => {
+test("it plays only when it is asked, waits as long as a sentence is, to the end, and stops when one takes over", async () => {
+  await visit("s01_agent_loop.html", {}, async (page) => {
     await page.clock.install();
     await page.reload();
     await page.waitForSelector(".player[data-step]");
     await page.clock.runFor(60_000);
     assert.equal((await isAt(page))[0], 1);
     await page.click(".player .play");
-    await page.clock.runFor(4_000);
+    const waits: { length: number; time: number }[] = [];
+    for (let [at, time] = [1, 0]; (await page.innerText(".player .play")) === "Pause"; time += 100) {
+      const length = (await page.innerText(".player .says")).length;
+      await page.clock.runFor(100);
+      const [now] = await isAt(page);
+      if (now !== at) waits.push({ length, time });
+      if (now !== at) [at, time] = [now, 0];
+    }
+    const [at, of] = await isAt(page);
+    assert.equal(at, of);
+    const sorted = waits.toSorted((a, b) => a.length - b.length);
+    assert.ok(Number(sorted[0]?.time) >= 1_000 && Number(sorted.at(-1)?.time) > 1.5 * Number(sorted[0]?.time));
+    await page.keyboard.press("Home");
+    await page.click(".player .play");
+    await page.clock.runFor(10_000);
     const [playing] = await isAt(page);
-    assert.ok(playing > 1);
     await page.click('.player [data-do="previous"]');
     await page.clock.runFor(60_000);
     assert.equal((await isAt(page))[0], playing - 1);
-    await page.keyboard.press("Home");
-    await page.selectOption(".player .speed", "4");
+  });
+});
+
+test("either it plays or it follows the text", async () => {
+  await visit("s01_agent_loop.html", {}, async (page) => {
+    const follows = page.getByLabel("follows the text");
     await page.click(".player .play");
-    await page.clock.runFor(4_000);
-    assert.ok((await isAt(page))[0] > playing + 2, "faster");
-    await page.clock.runFor(60_000);
-    const [at, of] = await isAt(page);
-    assert.equal(at, of);
+    assert.equal(await follows.isChecked(), false);
+    await follows.check();
     assert.equal(await page.innerText(".player .play"), "Play");
   });
 });
@@ -222,7 +406,7 @@ test("who asked the system for less motion gets no way to play it, and can step"
   await visit("index.html", { reducedMotion: "reduce" }, async (page) => {
     assert.equal(await page.locator(".player .play").isVisible(), false);
     await page.click('.player [data-do="next"]');
-    assert.equal((await isAt(page))[0], 2);
+    assert.equal((await isAt(page))[0], 6);
   });
 });
 

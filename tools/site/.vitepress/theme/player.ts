@@ -78,8 +78,9 @@ class Player {
       classList.toggle("ran", Number(dataset.line) >= first && Number(dataset.line) <= last);
     const top = (wanted: number) => lines.find(({ dataset }) => Number(dataset.line) === wanted)?.offsetTop ?? 0;
     const script = this.find(".script");
-    const isInSight = top(line) >= script.scrollTop && top(line) < script.scrollTop + script.clientHeight - 48;
-    if (!isInSight) script.scrollTop = top(line - 1);
+    const places = [script.scrollTop, this.find(".loop").offsetTop, top(line) - script.clientHeight / 3];
+    const isInSight = (place: number) => top(line) >= place && top(line) < place + script.clientHeight - 48;
+    script.scrollTop = places.find(isInSight) ?? 0;
   }
 
   showRequest({ request }: Step): void {
@@ -103,16 +104,16 @@ class Player {
     const { now } = this;
     const began = this.steps.findLastIndex(({ mark }, i) => i <= now && mark);
     for (const part of this.all("[data-from]")) {
-      const { from, in: arrived = from, struck = Infinity, until = Infinity } = part.dataset;
+      const { from, in: arrived = from, last = from, struck = Infinity, until = Infinity } = part.dataset;
       part.hidden = now < Number(from) || now >= Number(until);
       part.classList.toggle("pending", now < Number(arrived));
       part.classList.toggle("struck", now >= Number(struck));
-      part.classList.toggle("old", Number(from) < began);
+      part.classList.toggle("old", Number(last) < began);
     }
     const messages = this.find(".messages");
-    const last = this.all("li:not([hidden])").at(-1);
+    const newest = this.all("li:not([hidden])").at(-1);
     const end = messages.scrollHeight - messages.clientHeight;
-    messages.scrollTop = Math.min(end, last?.offsetTop ?? 0);
+    messages.scrollTop = Math.min(end, newest?.offsetTop ?? 0);
   }
 
   stop(): void {
