@@ -111,11 +111,27 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
 
   step("runCall");
   test("a call that cannot be started tells the model what went wrong, and the next call runs", async () => {
-    const { error, results, messages } = await loop(lesson, [bash("echo a\0b", "echo after"), say("sorry")]);
+    const [wrong, after] = ["echo a\0b", "echo after"].map((command) => use("bash", { command }));
+    const reply = call(wrong ?? assert.fail(), use("none", {}), after ?? assert.fail());
+    const { error, results, messages } = await loop(lesson, [reply, say("sorry")]);
     assert.equal(error, undefined);
     assert.match(results[0]?.text ?? "", /null bytes/);
-    assert.deepEqual([results[0]?.failed, results[1]?.failed, results[1]?.text], [true, false, "after"]);
+    assert.match(results[1]?.text ?? "", /none/);
+    assert.deepEqual([results[0]?.failed, results[1]?.failed, results[2]?.text], [true, true, "after"]);
     await goOn(lesson, messages);
+  });
+
+  test("a call that Ctrl-C stops has a result, and so has the next", async () => {
+    const stop = new AbortController();
+    const approve = async () => {
+      stop.abort(new Error("interrupted"));
+      stop.signal.throwIfAborted();
+    };
+    const { results } = await loop(lesson, [bash("true", "true")], { signal: stop.signal, approve });
+    assert.deepEqual(
+      results.map(({ failed }) => failed),
+      [true, true],
+    );
   });
 
   test("a result is printed, of a long one head and tail", async () => {
@@ -126,7 +142,7 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
 
   test("a result that is cut inside an emoji is valid text", async () => {
     for (const lead of ["", "x"]) {
-      const command = `printf '${lead}'; yes 😀 | head -n 60000 | tr -d '\\n'`;
+      const command = `printf '${lead}'; yes 😀 | head -n 60000 | tr -d '\\n'; exit 3`;
       const { error, messages, results } = await loop(lesson, [bash(command), say("done")]);
       assert.equal(error, undefined);
       assert.match(results[0]?.text ?? "", /😀/);

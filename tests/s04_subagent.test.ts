@@ -30,10 +30,10 @@ onEach({ s04, s06 }, (lesson, test) => {
 
   step("agentLoop");
   test("a loop that is out of rounds ends with an error that names the limit, and every call has its result", async () => {
-    const replies = [bash("true"), bash("true"), done];
+    const replies = [bash("true", "true"), bash("true"), done];
     const { error, messages, results } = await loop(lesson, replies, { maxRounds: 2 });
     assert.match(error ?? "", /2/);
-    assert.deepEqual([messages.length, results.length], [5, 2]);
+    assert.deepEqual([messages.length, results.length], [5, 3]);
   });
 
   test("a loop that has no limit goes on", async () => {

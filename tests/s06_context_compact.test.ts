@@ -10,7 +10,7 @@ import type Anthropic from "@anthropic-ai/sdk";
 import { type Failure, type Model, type Reply, scripted } from "../tools/offline/server.ts";
 import * as harness from "./harness.ts";
 
-const { bash, blocksOf, call, capture, expectRejection, folder, resultsIn, say, server } = harness;
+const { bash, blocksOf, call, capture, expectRejection, folder, plain, resultsIn, say, server } = harness;
 const { optionsFor, start, step, test, use, user } = harness;
 type Lesson = typeof import("../agents/s06_context_compact.ts");
 type Messages = Anthropic.MessageParam[];
@@ -264,7 +264,7 @@ describe("layer 2", () => {
     await talk.ask("do it", reply, say("words ".repeat(3_000)));
     const { sent } = await talk.ask("second", say("A summary."), say("done"));
     const [compressed, ...rest] = sent.at(-1)?.messages ?? [];
-    assert.deepEqual(rest, [{ role: "assistant", content: "Understood." }, user("second")]);
+    assert.deepEqual(plain(rest), plain([{ role: "assistant", content: "Understood." }, user("second")]));
     const [head = "", ...others] = textsOf(compressed);
     assert.match(head, /^\[Conversation compressed.*A summary\.$/s);
     assert.ok(head.includes(relative(folder, talk.state.file)), "it names the transcript");
@@ -348,6 +348,7 @@ describe("layer 2", () => {
     assert.match(error, /abort/i);
     assert.equal(kinds(sent), "summary");
     assert.deepEqual(talk.messages.slice(0, 3), [...before, user("second")]);
+    assert.match((await talk.compact()).error, /abort/i, "autoCompact throws, too");
   });
 
   test("does not summarize what is shorter than a summary, and says so", async () => {
@@ -488,6 +489,18 @@ describe("a transcript", () => {
     const saved = fs.readFileSync(savedIn(huge) ?? "", "utf8");
     assert.ok(saved.length <= 1_000_000 && saved.startsWith("1\n2\n") && saved.endsWith("\n250000"), "of two million");
   });
+
+  test("cuts a result that cannot be saved, and says why", async () => {
+    fs.mkdirSync(TRANSCRIPT_DIR);
+    fs.writeFileSync(join(TRANSCRIPT_DIR, "outputs"), "a file where the folder should be");
+    const talk = talkTo(s06);
+    const { error, printed } = await talk.ask("go", bash("seq 20000"), say("done"));
+    assert.equal(error, "");
+    assert.match(printed, /^.*not.*outputs.*$/m, "the user is told, too");
+    const [result = ""] = contents(talk.messages);
+    assert.deepEqual([savedIn(result), /^.*outputs.*\n1\n2\n(.|\n)*\n20000$/.test(result)], [undefined, true], result);
+    assert.ok(result.length > 49_000 && result.length < 51_000, `${result.length}`);
+  });
 });
 
 step("compactIfNeeded");
@@ -598,11 +611,20 @@ describe("a turn", () => {
     const before = talk.messages.map(s06.withoutThinking);
     assert.deepEqual(outline(before).slice(0, 3), ["first", "calls", "results"]);
     assert.match(outline(before)[3] ?? "", /interrupted/, "the model is told");
+    const { printed } = await watch(() => s06.resume(talk.state.file, optionsFor(s06)));
+    assert.match(printed, /\bfirst\b/, "what it is told is no request");
     expectRejection(/Bad request/);
     server.fail({ kind: "status", status: 400 });
     await talk.ask("second");
     assert.deepEqual(talk.messages, before);
     assert.equal((await talk.ask("go on", say("ok"))).error, "");
+  });
+
+  test("may be summarized again, though the one before stayed past the limit for three rounds", async () => {
+    const talk = await longTalk();
+    talk.state.roundsPastLimit = 3;
+    const { sent } = await talk.ask("second", say("A summary."), say("done"));
+    assert.equal(kinds(sent), "summary call");
   });
 
   test("that the model refuses goes, and what was there before comes back, also after a summary", async () => {
@@ -637,6 +659,17 @@ describe("a prompt that is too long after all", () => {
     assert.deepEqual(outline(sent.at(-1)?.messages), ["compressed", "Understood.", second]);
     const line = printed.split("\n").find((each) => each.includes("CONTEXT_WINDOW")) ?? "";
     assert.match(line, /8500 maximum.*200000/);
+  });
+
+  test("is summarized without the files, which might make it too long again", async () => {
+    fileOf("a.txt", 800);
+    const talk = talkTo(s06);
+    await talk.ask("words ".repeat(3_500), read("a.txt"), say("ok"));
+    server.fail({ kind: "status", status: 413 });
+    const { sent } = await talk.ask("second", say("A summary."), say("done"));
+    server.journal.length = from; // a 413 is none of the server's own
+    assert.equal(kinds(sent), "call summary call");
+    assert.doesNotMatch(JSON.stringify(sent.at(-1)?.messages), /<file /);
   });
 
   test("loses all old results, also the newest three, and those that are not answered go to disk", async () => {

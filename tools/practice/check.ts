@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import type { Lesson } from "../docs/lessons.ts";
 import { type Failure, type Job, run, type State } from "./run.ts";
-import { type Code, changedBetween, read, type Step, skeletonOf, stepsOf } from "./skeleton.ts";
+import { type Code, changedBetween, filesOf, read, type Step, skeletonOf, stepsOf } from "./skeleton.ts";
 
 /** Where a reader is. */
 export type Progress = {
@@ -18,40 +18,36 @@ export type Progress = {
   types: string[]; // what the compiler says
   isWhole: boolean; // all tests ran on the whole file
 };
-/** `isWhole`: once each step is green, all tests run on the whole file. `patience`: see Job. */
-export type Options = { signal?: AbortSignal; isWhole?: boolean; patience?: number };
+type Options = Partial<Pick<Job, "known" | "patience" | "signal">> & { isWhole?: boolean };
 
-/** Runs the tests of the steps up to the first that is red or not written. */
+/** Runs the tests of the steps up to the first that is red; if none is, all tests, unless not `isWhole`. */
 export async function check(root: string, lesson: Lesson, file: string, options: Options = {}): Promise<Progress> {
-  const { signal, isWhole = true, patience = 8_000 } = options;
+  const { isWhole = true, known = new Set(), patience = 8_000, signal } = options;
   const [steps, checking] = [stepsOf(lesson), typesOf(root, file, signal)];
-  const own = readIfPossible(lesson, file);
-  if (!own) return { state: "did not load", steps, open: [], types: await checking, isWhole: false };
+  let own: Code;
+  try {
+    own = read(lesson, readFileSync(file, "utf8"));
+  } catch {
+    return { state: "did not load", steps, open: [], types: await checking, isWhole: false }; // the compiler says why
+  }
   const written = changedBetween(read(lesson, skeletonOf(lesson)), own);
   const openIn = ({ functions }: Step) => functions.filter((name) => !written.includes(name));
-  const next = steps.findIndex((step) => openIn(step).length > 0);
-  const names = steps.slice(0, next < 0 ? undefined : next + 1).map(({ name }) => name);
-  const job: Job = { root, lesson, own, given: read(lesson, lesson.lines.join("\n")), patience, signal };
-  let failure = await steadily(job, names);
-  const goesOn = isWhole && next < 0 && !failure;
+  const names = steps.map(({ name }) => name);
+  const next = steps.findIndex((step) => openIn(step).length > 0); // likely the first that is red: then no other runs
+  const files = filesOf(lesson, own, read(lesson, lesson.lines.join("\n")));
+  const job: Job = { root, lesson, files, known, patience, signal };
+  let failure = (await steadily(job, names.slice(0, next + 1))) ?? (await steadily(job, names));
+  const goesOn = isWhole && !failure;
   if (goesOn) failure = await wholeOf({ ...job, patience: 2 * patience }, names);
-  const current = failure ? steps.find(({ name }) => name === failure.step) : steps[next];
+  const current = steps.find(({ name }) => name === failure?.step);
   const done = current ? steps.indexOf(current) : steps.length;
   const types = await checking;
-  const state = failure?.state ?? (current || types.length > 0 ? "red" : "green");
+  const state = failure?.state ?? (types.length > 0 ? "red" : "green");
   return { state, steps, own, done, current, open: current ? openIn(current) : [], failure, types, isWhole: goesOn };
 }
 
-function readIfPossible(lesson: Lesson, file: string): Code | undefined {
-  try {
-    return read(lesson, readFileSync(file, "utf8"));
-  } catch {
-    return; // the compiler says why
-  }
-}
-
 /** Runs tests, and what took too long once more, alone: the machine may be busy. */
-async function steadily(job: Job, steps: string[]): Promise<Failure | undefined> {
+export async function steadily(job: Job, steps: string[]): Promise<Failure | undefined> {
   const failure = await run(job, steps);
   const isLate = failure?.state === "timed out" || failure?.problem.message.startsWith("waited in vain");
   if (!failure || !isLate) return failure;
@@ -62,11 +58,7 @@ async function steadily(job: Job, steps: string[]): Promise<Failure | undefined>
 /** Runs all tests on the whole file. If one is red, it runs for each step on its own, to find out whose fault it is. */
 async function wholeOf(job: Job, steps: string[]): Promise<Failure | undefined> {
   const failure = await steadily(job, ["all"]);
-  for (const step of failure ? steps : []) {
-    const own = await run(job, [step], failure?.test);
-    if (own) return own;
-  }
-  return failure;
+  return failure && ((await run(job, steps, failure.test)) ?? failure);
 }
 
 /** What the compiler says, with lines. */

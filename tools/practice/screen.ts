@@ -1,25 +1,18 @@
 /** What the reader sees after a run. */
 import { readFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename } from "node:path";
 import { styleText } from "node:util";
 import { structuredPatch } from "diff";
 import { codeOf, functionsOf, type Lesson } from "../docs/lessons.ts";
 import type { Progress } from "./check.ts";
-import type { Problem } from "./events.ts";
+import type { Problem } from "./child.ts";
 import type { Step } from "./skeleton.ts";
 
 /** `done` steps are green. `changed`: what is declared otherwise than when more were. */
-export type Shown = {
-  root: string;
-  lesson: Lesson;
-  progress: Progress;
-  done: number;
-  changed: string[];
-  seconds: number;
-};
+export type Shown = { lesson: Lesson; progress: Progress; done: number; changed: string[]; seconds: number };
 
 export function draw(shown: Shown, next?: string): string {
-  const { root, lesson, progress, done, seconds } = shown;
+  const { lesson, progress, done, seconds } = shown;
   const { steps, state, failure, types, isWhole } = progress;
   const bar = "█".repeat(done * 4).padEnd(steps.length * 4, "░");
   const title = `${lesson.header[0]}   ${bar} ${done} of ${steps.length} steps   ${state}   ${seconds.toFixed(1)} s\n\n`;
@@ -29,7 +22,7 @@ export function draw(shown: Shown, next?: string): string {
   const help = styleText("dim", `npm run practice -- ${lesson.name} --hint, --solution or --reset`);
   const blocks = [[`→ ${adviceFor(shown).join("\n  ")}`, help]];
   if (types.length > 0) blocks.unshift(["✗ its types are right\n", ...types.slice(0, 5)]);
-  if (failure) blocks.unshift([`✗ ${failure.title ?? failure.test}\n`, ...explain(root, lesson, failure.problem)]);
+  if (failure) blocks.unshift([`✗ ${failure.title ?? failure.test}\n`, ...explain(lesson, failure.problem)]);
   return `${title}${blocks.map((lines) => lines.join("\n  ")).join("\n\n")}\n`;
 }
 
@@ -46,22 +39,19 @@ function adviceFor({ lesson, progress, done, changed }: Shown): string[] {
   const isNew = failure?.problem.message.includes("write me");
   const verb = open.length === 0 ? "look at" : isNew ? "write" : "change";
   const names = show(open.length > 0 ? open : current.functions).join(", ");
-  const page = `${lesson.page}, "${current.page.replaceAll("`", "")}"`;
-  const lines = [
-    `step ${done + 1} of ${steps.length}: ${verb} ${names}`,
-    `practice/${basename(lesson.file)}; the page: ${page}`,
-  ];
+  const page = `the page: ${lesson.page}, "${current.page.replaceAll("`", "")}"`;
+  const lines = [`step ${done + 1} of ${steps.length}: ${verb} ${names}`, `practice/${basename(lesson.file)}; ${page}`];
   return changed.length > 0 ? [...lines, `it was green; since then you changed ${show(changed).join(", ")}`] : lines;
 }
 
 /** What is wrong, in a few lines. */
-function explain(root: string, lesson: Lesson, { message, stack, wanted, came }: Problem): string[] {
+function explain(lesson: Lesson, { message, stack, wanted, came }: Problem): string[] {
   const suite = `tests/${basename(lesson.file).replace(/ts$/, "test.ts")}`;
   const api = /\d{3} \{"type":"error".*?"message":"((?:[^"\\]|\\.)*)".*/;
   const lines = message.replace(api, "the API says: $1").split("\n").filter(Boolean);
   if (wanted !== undefined && came !== undefined) lines.push(...compare(wanted, came));
   const [, at] = new RegExp(`.*${suite}:(\\d+)`, "s").exec(stack) ?? []; // the last: not of a helper
-  const code = at && readFileSync(join(root, suite), "utf8").split("\n")[Number(at) - 1]?.trim();
+  const code = at && readFileSync(suite, "utf8").split("\n")[Number(at) - 1]?.trim();
   if (code) lines.push(`${suite}:${at}   ${code}`);
   const thrown = thrownAt({ message, stack });
   if (thrown) lines.push(`thrown at ${thrown}`);

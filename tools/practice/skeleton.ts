@@ -1,7 +1,7 @@
 /** The steps of a lesson, the file that a reader begins with, and the files on which the steps are graded. */
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
-import { codeOf, declarations, functionsOf, type Lesson, type Lines } from "../docs/lessons.ts";
+import { declarations, functionsOf, type Lesson, type Lines } from "../docs/lessons.ts";
 
 export type Step = { name: string; functions: string[]; page: string; hint: string };
 type Entry = { with?: string; page: string; hint: string };
@@ -11,24 +11,6 @@ export function stepsOf({ name: lesson }: Lesson): Step[] {
   return Object.entries<Entry>(entries[lesson]).map(([name, { with: others, page, hint }]) => {
     return { name, functions: [name, ...(others?.split(" ") ?? [])], page, hint };
   });
-}
-
-/** A lesson in which of the functions of its steps only these are written. The others are as in the lesson before, or throw. */
-export function skeletonOf(lesson: Lesson, written: string[] = []): string {
-  const lines: (string | undefined)[] = [...lesson.lines];
-  const parts = functionsOf(lesson);
-  for (const name of stepsOf(lesson).flatMap(({ functions }) => functions)) {
-    const part = parts.get(name);
-    if (!part) throw new Error(`${lesson.file} has no function ${name}`);
-    if (written.includes(name)) continue;
-    const old = lesson.before && functionsOf(lesson.before).get(name);
-    const { from, to } = old ? part : part.body;
-    lines.fill(undefined, from - 1, to);
-    const margin = name.includes(".") ? "    " : "  ";
-    lines[from - 1] = `${margin}throw new Error("write me: ${name}");`;
-    if (lesson.before && old) lines[from - 1] = codeOf(lesson.before, old).join("\n");
-  }
-  return `${lines.filter((line) => line !== undefined).join("\n")}\n`;
 }
 
 /** A version of a lesson, and the lines of what it declares, comments included. A method is Class.method. */
@@ -41,28 +23,55 @@ export function read(lesson: Lesson, text: string): Code {
   return { lines, parts: new Map([...declarations({ ...lesson, lines }, { from: 1, to: lines.length }), ...methods]) };
 }
 
-function textOf({ lines, parts }: Code, name: string): string | undefined {
-  const part = parts.get(name);
-  return part && lines.slice(part.from - 1, part.to).join("\n");
+function partOf({ lines, parts }: Code, name: string): string[] {
+  const { from, to } = parts.get(name) ?? { from: 1, to: 0 };
+  return lines.slice(from - 1, to);
+}
+
+/** A lesson in which of the functions of its steps only these are written. A step that changes the lesson before is as it was there. */
+export function skeletonOf(lesson: Lesson, written: string[] = []): string {
+  const { before = { lines: [] } } = lesson;
+  const [parts, old, open] = [functionsOf(lesson), functionsOf(before), new Map<string, string[]>()];
+  for (const { functions } of stepsOf(lesson)) {
+    const isOld = functions.every((name) => old.has(name));
+    for (const name of functions) {
+      const part = parts.get(name);
+      if (!part) throw new Error(`${lesson.file} has no function ${name}`);
+      const { from, to, body } = part;
+      const mark = `${name.includes(".") ? "    " : "  "}throw new Error("write me: ${name}");`;
+      const begun = [...lesson.lines.slice(from - 1, body.from - 1), mark, ...lesson.lines.slice(body.to, to)];
+      if (!written.includes(name)) open.set(name, isOld ? partOf({ ...before, parts: old }, name) : begun);
+    }
+  }
+  return `${textOf(replaced({ ...lesson, parts }, open))}\n`;
 }
 
 /** What is declared in `before` and is not the same now. */
-export function changedBetween(before: Code, now: Code, names = [...before.parts.keys()]): string[] {
-  return names.filter((name) => textOf(now, name) !== textOf(before, name));
+export function changedBetween(before: Code, now: Code): string[] {
+  return [...before.parts.keys()].filter((name) => `${partOf(before, name)}` !== `${partOf(now, name)}`);
 }
 
-/** A reader's file in which some functions are the lesson's, and of which line of the reader's each of its lines is. */
-export type Mixed = { text: string; lines: (number | undefined)[] };
+/** A line, and which line of the reader's it is, if it is one. */
+export type Line = { text: string; line?: number };
+export const textOf = (lines: Line[]) => lines.map(({ text }) => text).join("\n");
 
-export function mix(own: Code, given: Code, names: string[]): Mixed {
-  const lines = own.lines.map((text, i): { text: string; line?: number }[] => [{ text, line: i + 1 }]);
-  for (const name of names) {
-    const code = (textOf(given, name) ?? "").split("\n").map((text) => ({ text }));
-    const part = own.parts.get(name);
-    if (part) lines.fill([], part.from - 1, part.to);
-    if (part) lines[part.from - 1] = code;
-    else if (!name.includes(".")) lines.push(code); // the reader has no such function; a declaration may come late
+/** The file on which a step is graded: the reader's, with the lesson's own version of the other steps. That of "all" is as it is. */
+export type Files = Map<string, Line[]>;
+export function filesOf(lesson: Lesson, own: Code, given: Code): Files {
+  const steps = stepsOf(lesson);
+  const others = (step: string) => steps.filter(({ name }) => name !== step).flatMap(({ functions }) => functions);
+  const file = (names: string[]) => replaced(own, new Map(names.map((name) => [name, partOf(given, name)])));
+  return new Map([["all", file([])], ...steps.map(({ name }) => [name, file(others(name))] as const)]);
+}
+
+/** Code with some of its parts replaced. */
+function replaced({ lines, parts }: Code, by: Map<string, string[]>): Line[] {
+  const all = lines.map((text, i): Line[] => [{ text, line: i + 1 }]);
+  for (const [name, code] of by) {
+    if (name.includes(".") && !parts.has(name)) continue; // a class without that method
+    const { from, to } = parts.get(name) ?? { from: lines.length + 1, to: lines.length }; // not there: at the end
+    all.fill([], from - 1, to);
+    all[from - 1] = [...(all[from - 1] ?? []), ...code.map((text) => ({ text }))];
   }
-  const all = lines.flat();
-  return { text: all.map(({ text }) => text).join("\n"), lines: all.map(({ line }) => line) };
+  return all.flat();
 }

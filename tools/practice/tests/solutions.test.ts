@@ -7,11 +7,13 @@ import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import { parse } from "yaml";
 import { functionsOf, type Lesson, readLessons } from "../../docs/lessons.ts";
-import { check } from "../check.ts";
+import { check, steadily } from "../check.ts";
+import { type Job, keyOf } from "../run.ts";
+import { filesOf, read, stepsOf } from "../skeleton.ts";
 import { folderOf, root } from "./root.ts";
 
 type Changes = Record<string, string>;
-/** Where a wrong one has to be red: `expect` is a step, or "all" if only the whole program shows it. */
+/** `expect` is the step at which a wrong one has to be red. */
 type Solutions = { right: Record<string, Changes>; wrong: Record<string, Changes & { expect: string }> };
 
 function changed(lesson: Lesson, changes: Changes): string {
@@ -27,27 +29,59 @@ function changed(lesson: Lesson, changes: Changes): string {
   return `${lines.join("\n")}\n`;
 }
 
-describe("solutions", { concurrency: 2 }, () => {
+/** These solutions in as few programs as they fit in. */
+function together(lesson: Lesson, solutions: Changes[]): Changes[] {
+  const programs: Changes[] = [];
+  const fits = (program: Changes, changes: Changes) => {
+    if (Object.keys(changes).some((what) => what in program)) return false;
+    try {
+      return changed(lesson, { ...program, ...changes });
+    } catch {
+      return false; // one changes a part of what the other replaces
+    }
+  };
+  for (const changes of solutions) {
+    const program = programs.find((each) => fits(each, changes));
+    if (program) Object.assign(program, changes);
+    else programs.push({ ...changes });
+  }
+  return programs;
+}
+
+describe("solutions", { concurrency: 3 }, () => {
   let count = 0;
   for (const lesson of readLessons(root).values()) {
-    const file = new URL(`solutions/${lesson.name}.yaml`, import.meta.url);
-    const { right, wrong }: Solutions = parse(readFileSync(file, "utf8"));
-    const checkOf = (changes: Changes, step?: string) => {
-      const own = join(folderOf(`solution-${count++}`), basename(lesson.file));
-      writeFileSync(own, changed(lesson, changes));
-      return check(root, lesson, own, { patience: 30_000, isWhole: step === undefined || step === "all" });
+    const source = new URL(`solutions/${lesson.name}.yaml`, import.meta.url);
+    const { right, wrong }: Solutions = parse(readFileSync(source, "utf8"));
+    const given = read(lesson, `${lesson.lines.join("\n")}\n`);
+    const names = stepsOf(lesson).map(({ name }) => name);
+    const jobFor = (text: string, known: string[]): Job => {
+      const files = filesOf(lesson, read(lesson, text), given);
+      return { root, lesson, files, known: new Set(known), patience: 10_000 };
     };
+    const known = names.map((name) => keyOf(jobFor(given.lines.join("\n"), []), name)); // the lesson's own steps are green: that is what steps.test.ts shows
 
+    const isRight = async (changes: Changes, isWhole: boolean) => {
+      const file = join(folderOf(`solution-${count++}`), basename(lesson.file));
+      writeFileSync(file, changed(lesson, changes));
+      const options = { patience: 30_000, isWhole, known: new Set(known) };
+      const { state, failure, types } = await check(root, lesson, file, options);
+      assert.deepEqual([state, failure, types], ["green", undefined, []]);
+    };
     for (const [what, changes] of Object.entries(right)) {
-      test(`${lesson.name}, right: ${what}`, async () => {
-        const { state, failure, types } = await checkOf(changes);
-        assert.deepEqual([state, failure, types], ["green", undefined, []]);
-      });
+      test(`${lesson.name}, right: ${what}`, () => isRight(changes, false));
     }
+    for (const changes of together(lesson, Object.values(right))) {
+      test(`${lesson.name}, right: ${Object.keys(changes).length} changes in one program`, () =>
+        isRight(changes, true));
+    }
+
     for (const [what, { expect, ...changes }] of Object.entries(wrong)) {
       test(`${lesson.name}, wrong: ${what}`, async () => {
-        const { failure, types } = await checkOf(changes, expect);
-        assert.equal(failure?.step, expect, `${failure?.test}: ${failure?.problem.message} ${types}`);
+        const failure = await steadily(jobFor(changed(lesson, changes), known), names);
+        const found = `${failure?.state}: ${failure?.test}: ${failure?.problem.message}`;
+        assert.equal(failure?.step, expect, found);
+        assert.notEqual(failure?.state, "did not load", found);
       });
     }
   }
