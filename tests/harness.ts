@@ -272,7 +272,14 @@ async function programOf(lesson: string, dotEnv: string | undefined): Promise<st
   const above = newFolder();
   const outfile = join(above, "agents", `${lesson}.mjs`);
   const require = 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);';
-  const options = { bundle: true, platform: "node", format: "esm", target: "es2024", banner: { js: require } } as const;
+  const options = {
+    bundle: true,
+    minifyWhitespace: true,
+    platform: "node",
+    format: "esm",
+    target: "es2024",
+    banner: { js: require },
+  } as const;
   if (dotEnv !== undefined) writeFileSync(join(above, ".env"), dotEnv);
   await build({ entryPoints: [sourceOf(lesson)], outfile, ...options });
   return outfile;

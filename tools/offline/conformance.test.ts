@@ -134,9 +134,12 @@ test("without a key it says what to set, and without an answer it sends nothing"
     /^\d+ requests to .*, with ANTHROPIC_API_KEY: at most about \$0\.\d\d .*\nnobody can be asked/,
   );
   process.env.ANTHROPIC_API_KEY = "";
-  const keyless = await runProgram("-y");
-  assert.match(keyless.output, /^No key: set ANTHROPIC_API_KEY /);
-  assert.deepEqual([unasked.code, keyless.code, server.journal.length], [1, 1, sent]);
+  let said = "";
+  const code = await main(["-y"], (line) => {
+    said += line;
+  });
+  assert.match(said, /^No key: set ANTHROPIC_API_KEY /);
+  assert.deepEqual([unasked.code, code, server.journal.length], [1, 1, sent]);
 });
 
 test("a key that is wrong ends it, and isn't printed", async () => {
