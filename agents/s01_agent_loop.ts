@@ -202,8 +202,7 @@ function messageOf(error: unknown): string {
   if (error instanceof Anthropic.APIConnectionError) return `${error.message} The server is ${client.baseURL}`;
   if (error instanceof Anthropic.APIError)
     return `API error ${error.status ?? error.type}: ${error.apiMessage ?? error.message}`;
-  if (!(error instanceof Error)) return String(error);
-  return error.message === "terminated" ? "the connection broke in the middle of a reply" : error.message;
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** Tells the user why a request failed, and what to do about it. */

@@ -128,7 +128,7 @@ async function runTool(name: string, input: unknown, options: TurnOptions): Prom
 }
 
 const BashInput = z.object({ command: z.string() });
-addTool("bash", "Run a command in a new bash. 120 s at most.", BashInput, async ({ command }, { approve, signal }) => {
+addTool("bash", "Run a command in a new shell, at most 120 s.", BashInput, async ({ command }, { approve, signal }) => {
   await approve(`${command}\nRun this?`);
   return runBash(command, signal);
 });
@@ -275,7 +275,7 @@ export class TodoManager {
 }
 export const TODO = new TodoManager();
 const TodoInput = z.object({ items: z.array(TodoItem) });
-addTool("todo", "Write the whole plan: 20 items, one in_progress.", TodoInput, ({ items }) => TODO.update(items));
+addTool("todo", "Write down the whole plan: at most 20 items.", TodoInput, ({ items }) => TODO.update(items));
 // #endregion
 
 // #region turn
@@ -372,8 +372,7 @@ function messageOf(error: unknown): string {
   if (error instanceof Anthropic.APIConnectionError) return `${error.message} The server is ${client.baseURL}`;
   if (error instanceof Anthropic.APIError)
     return `API error ${error.status ?? error.type}: ${error.apiMessage ?? error.message}`;
-  if (!(error instanceof Error)) return String(error);
-  return error.message === "terminated" ? "the connection broke in the middle of a reply" : error.message;
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** Tells the user why a request failed, and what to do about it. */

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { codeOf } from "../sessions/code.ts";
+import { codeHash } from "../sessions/code.ts";
 import { newestOf } from "./choose.ts";
 import { oracle } from "./oracle.ts";
 import { fetchSessions } from "./public.ts";
@@ -42,9 +42,9 @@ test("a strategy changes s06 where it says so; what s06 does not have is an erro
 });
 
 test("the hash of a lesson is that of its code: comments, blanks and types do not change it", () => {
-  const code = codeOf("const a = 1; // one\n");
-  assert.equal(codeOf("/** One. */\nconst  a: number = /* still */ 1;"), code);
-  assert.notEqual(codeOf("const a = 2;"), code);
+  const code = codeHash("const a = 1; // one\n");
+  assert.equal(codeHash("/** One. */\nconst  a: number = /* still */ 1;"), code);
+  assert.notEqual(codeHash("const a = 2;"), code);
 });
 
 const NO_CALL = { isSummary: false, isReturn: false, context: 0, read: 0, written: 0, output: 0, edits: [] };

@@ -6,7 +6,7 @@ import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { codeOf } from "../sessions/code.ts";
+import { codeHash } from "../sessions/code.ts";
 import { roundsIn, type Session } from "../sessions/turns.ts";
 import { allOf, BUDGET, changesIn, MOST, newestOf, SHORTEST } from "./choose.ts";
 import { oracle } from "./oracle.ts";
@@ -110,7 +110,7 @@ async function main(): Promise<void> {
   replayed.set("oracle", withOracle(false));
   const figures = new Map([...replayed].map(([name, all]) => [name, all.map(figuresOf)]));
   const results: Results = {
-    code: codeOf(S06),
+    code: codeHash(S06),
     sessions: sessions.length,
     rounds: sessions.reduce((sum, session) => sum + roundsIn(session), 0),
     ...summed(figures),

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { figures as costs } from "../bench/cost-chart.ts";
-import { codeOf } from "../sessions/code.ts";
+import { codeHash } from "../sessions/code.ts";
 import { figures as contexts } from "../viewer/figures.ts";
 import { checkPage } from "./check.ts";
 import { type Lesson, readLessons } from "./lessons.ts";
@@ -77,7 +77,7 @@ function checkRecordings(root: string, lessons: Map<string, Lesson>, report: Rep
     const lesson = lessons.get(name);
     if (!lesson || !existsSync(join(root, file))) continue;
     const [, code] = /"code": ?"(\w+)"/.exec(readFileSync(join(root, file), "utf8")) ?? [];
-    const now = codeOf(readFileSync(join(root, lesson.file), "utf8"));
+    const now = codeHash(readFileSync(join(root, lesson.file), "utf8"));
     if (code !== now) report(file, `stale (run ${command}): ${lesson.file} has other code now (${now}, not ${code})`);
   }
 }

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type Anthropic from "@anthropic-ai/sdk";
-import { codeOf } from "../sessions/code.ts";
+import { codeHash } from "../sessions/code.ts";
 import type { Project } from "./render.ts";
 
 /** `kind` is a block's type, and of a user's text "request" or, if the program wrote it, "note". Of a long text the head, and how many lines `more` there are. */
@@ -91,7 +91,7 @@ export async function recordRuns({ root, lessons, record }: Project): Promise<Re
     const journals: Entry[][] = (output.match(/^\[\{"request".*$/gm) ?? []).map((line) => JSON.parse(line));
     const journal = journals.flatMap((each, i) => each.map((entry, j) => ({ ...entry, resumed: i > 0 && j === 0 })));
     const model = journal[0]?.request.model ?? "";
-    const code = codeOf(readFileSync(join(root, file), "utf8"));
+    const code = codeHash(readFileSync(join(root, file), "utf8"));
     const run: Run = { code, command, model, window: WINDOW, limit, calls: callsOf(journal) };
     return [`tools/docs/runs/${name}.json`, `${JSON.stringify(run, null, 1)}\n`];
   });

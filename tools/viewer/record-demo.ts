@@ -7,7 +7,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { codeOf } from "../sessions/code.ts";
+import { codeHash } from "../sessions/code.ts";
 import { parseLine } from "../sessions/formats.ts";
 
 const START = Date.UTC(2026, 0, 5, 9);
@@ -17,7 +17,7 @@ execFileSync("npm", ["run", "demo", "--", folder], { cwd: ROOT, stdio: "inherit"
 const name = readdirSync(folder).find((each) => each.endsWith(".jsonl")) ?? "";
 const lines = readFileSync(join(folder, name), "utf8").trim().split("\n");
 rmSync(folder, { recursive: true });
-const code = codeOf(readFileSync(join(ROOT, "agents/s06_context_compact.ts"), "utf8"));
+const code = codeHash(readFileSync(join(ROOT, "agents/s06_context_compact.ts"), "utf8"));
 const calls = new Map<number, number>(); // by the real time of a call: the time that it gets
 const timed = lines.map((line, i) => {
   const { state, ...entry } = Object(parseLine(line));
