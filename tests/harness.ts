@@ -87,7 +87,7 @@ export const call = (...content: ReplyBlock[]): Reply => ({ content });
 export const bash = (...commands: string[]): Reply => call(...commands.map((command) => use("bash", { command })));
 export const user = (content: string): Anthropic.MessageParam => ({ role: "user", content });
 export const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
-  typeof content === "string" ? [{ type: "text", text: content }] : content;
+  typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []); // a wrong solution may have none
 const textOf = (content: string | { type: string; text?: string }[] = "") =>
   typeof content === "string" ? content : content.map(({ text = "" }) => text).join("");
 /** The results in a history, in their order. */
@@ -125,7 +125,7 @@ export type Lesson = {
 type Options<L extends Lesson> = Parameters<L["runTurn"]>[2];
 type Body = (t: TestContext) => void | Promise<void>;
 type Case = (name: string, body: Body) => void;
-const { PRACTICE, PRACTICE_WAIT = 60_000 } = process.env; // a reader's own version of a lesson, which takes its place
+const { PRACTICE, PRACTICE_PATIENCE = 120_000 } = process.env; // a reader's own version of a lesson, which takes its place
 let stepOfTests = "";
 let hasFailed = false; // in practice one failure is enough
 /** Says for which step of tools/practice/steps.yaml the tests are that follow; "program" is what needs no writing. */
@@ -141,12 +141,17 @@ export function test(name: string, ...rest: [Body] | [options: { skip: string | 
   const [lesson = ""] = /^s\d\d(?=: )/.exec(name) ?? [];
   const isAsked = PRACTICE_TEST ? PRACTICE_TEST === name : ["all", stepOfTests].includes(PRACTICE_STEP);
   if (!isAsked || !basename(PRACTICE).startsWith(lesson)) return;
-  void testOfNode(name, options, async (t) => {
+  void testOfNode(name, { ...options, timeout: Number(PRACTICE_PATIENCE) }, async (t) => {
     if (hasFailed) return t.skip();
+    const fail = () => {
+      hasFailed = true;
+    };
+    t.signal.addEventListener("abort", fail); // it took too long
     try {
       await body(t);
+      t.signal.removeEventListener("abort", fail); // which also comes at the end of a test
     } catch (error) {
-      hasFailed = true;
+      fail();
       throw error;
     }
   });
@@ -161,7 +166,7 @@ export function onEach<L>(lessons: Record<string, L>, cases: (lesson: L, test: C
         try {
           await body(t);
         } catch (error) {
-          if (ended && error instanceof Error) error.message += `\n\nthe turn ended with: ${ended}`;
+          if (ended && error instanceof Error) error.message += `\n\n${ended}`;
           if (trace && error instanceof Error) error.stack += trace;
           throw error;
         }
@@ -193,7 +198,7 @@ export async function capture<T>(work: () => T | Promise<T>): Promise<{ value: T
   }
 }
 
-let ended = ""; // with what the last turn of a test failed, which says more than what a test then misses
+let ended = ""; // how the last turn of a test failed, which says more than what a test then misses
 let trace = ""; // where that was thrown
 /** What happens while the model gives these replies. `error` is what was thrown. */
 async function watch(messages: Messages, replies: Reply[], work: () => Promise<void>) {
@@ -209,7 +214,9 @@ async function watch(messages: Messages, replies: Reply[], work: () => Promise<v
   });
   const sent = server.journal.slice(before).map(({ request }) => request);
   const results = resultsIn(messages);
-  ended = error ?? results.find(({ text }) => text.startsWith("write me"))?.text ?? ended;
+  const open = results.find(({ text }) => text.startsWith("write me"));
+  if (open) ended = `a result says: ${open.text}`;
+  if (error !== undefined) ended = `the turn ended with: ${error}`;
   return { messages, error, printed, sent, results };
 }
 
@@ -239,9 +246,15 @@ export function sourceOf(lesson: string): string {
   return fileURLToPath(new URL(`../agents/${lesson}.ts`, import.meta.url));
 }
 
+/** What to import a lesson from, for a copy of its own. */
+export function moduleOf(lesson: string): string {
+  const path = PRACTICE ? "agents/lesson.js" : `../agents/${lesson}.ts`;
+  return new URL(path, import.meta.url).href;
+}
+
 /** Waits until something is so, and until what was printed before is read. @throws after a minute, in practice sooner */
 export async function until(isSo: () => boolean): Promise<void> {
-  const end = Date.now() + Number(PRACTICE_WAIT);
+  const end = Date.now() + Number(PRACTICE_PATIENCE) / 2;
   while (!isSo()) {
     assert.ok(Date.now() < end, `waited in vain: ${isSo}`);
     await new Promise((resolve) => setTimeout(resolve, 5));

@@ -22,7 +22,7 @@ async function load(env: Record<string, string> = {}): Promise<Lesson> {
   const before = { ...process.env };
   Object.assign(process.env, env);
   try {
-    return await import(`../agents/s06_context_compact.ts?copy=${copies++}`);
+    return await import(`${harness.moduleOf("s06_context_compact")}?copy=${copies++}`);
   } finally {
     for (const name of Object.keys(env)) process.env[name] = before[name] ?? "";
   }

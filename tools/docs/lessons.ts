@@ -113,12 +113,6 @@ export function functionsOf({ lines }: Pick<Lesson, "lines">): Map<string, Lines
   return found;
 }
 
-/** The innermost function that has this line. */
-export function functionAt(parts: Map<string, Lines>, line: number): string | undefined {
-  const around = [...parts].filter(([, { from, to }]) => from <= line && line <= to);
-  return around.sort(([, a], [, b]) => b.from - a.from)[0]?.[0];
-}
-
 /** What each region is, compared with the lesson before; in the first lesson all are new. */
 export function changes(lesson: Lesson) {
   const { before, regions } = lesson;

@@ -4,9 +4,9 @@ import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { type Lesson, readLessons } from "../docs/lessons.ts";
-import { check } from "./check.ts";
+import { check, type Green } from "./check.ts";
 import { draw, solution } from "./screen.ts";
-import { changedBetween, read, skeletonOf, stepsOf } from "./skeleton.ts";
+import { skeletonOf, stepsOf } from "./skeleton.ts";
 
 const root = process.cwd();
 const lessons = readLessons(root);
@@ -24,23 +24,14 @@ async function main(): Promise<void> {
   const options = { once: flag, hint: flag, solution: flag, reset: flag };
   const { values, positionals } = parseArgs({ allowPositionals: true, options });
   const [name] = positionals;
-  if (name === undefined) return list();
-  const lesson = lessons.get(name);
-  if (!lesson) throw new Error(`There is no lesson ${name}, only ${[...lessons.keys()].join(", ")}.`);
+  const lesson = lessons.get(`${name}`);
+  if (!lesson) throw new Error(`Name one of the lessons ${[...lessons.keys()].join(", ")}: npm run practice -- s01`);
+  if (values.reset && fs.existsSync(fileOf(lesson))) putAside(fileOf(lesson));
   begin(lesson);
-  if (values.reset) reset(lesson);
-  else if (values.hint || values.solution) console.log(helpFor(lesson, values.solution));
+  if (values.reset) return;
+  if (values.hint || values.solution) console.log(helpFor(lesson, values.solution));
   else if (values.once || !process.stdout.isTTY) await show(lesson, left.signal, true);
   else await watch(lesson);
-}
-
-/** How far each lesson is. */
-function list(): void {
-  for (const lesson of lessons.values()) {
-    const progress = `${keptOf(lesson).done} of ${stepsOf(lesson).length} steps`;
-    console.log(lesson.header[0]?.padEnd(24), fs.existsSync(fileOf(lesson)) ? progress : "not begun");
-  }
-  console.log("\nBegin one, or go on: npm run practice -- s01");
 }
 
 function begin(lesson: Lesson): void {
@@ -52,18 +43,18 @@ function begin(lesson: Lesson): void {
   console.log(`Made practice/${basename(file)}: open it. When you save it, its tests run again.\n`);
 }
 
-/** Begins again. The reader's file is kept under another name. */
-function reset(lesson: Lesson): void {
-  const [file, old] = [fileOf(lesson), `${fileOf(lesson)}.${Date.now()}.old`];
-  fs.copyFileSync(file, old, fs.constants.COPYFILE_EXCL);
-  fs.writeFileSync(file, skeletonOf(lesson));
+/** Keeps the reader's file under another name. */
+function putAside(file: string): void {
+  const old = `${file}.${Date.now()}.old`;
+  fs.renameSync(file, old);
   fs.rmSync(`${file}.progress`, { force: true });
-  console.log(`practice/${basename(file)} is as it was at the beginning. Yours is practice/${basename(old)} now.`);
+  console.log(`Yours is practice/${basename(old)} now.`);
 }
 
 /** The hint, or the solution, for the step that was red in the last run. When all are green, the solution of all. */
 function helpFor(lesson: Lesson, isSolution = false): string {
-  const [steps, { done }] = [stepsOf(lesson), keptOf(lesson)];
+  const steps = stepsOf(lesson);
+  const { done } = keptOf(lesson);
   const current = steps[done];
   if (isSolution) return solution(lesson, current ? [current] : steps);
   return current ? `Step ${done + 1} of ${steps.length}, ${current.name}: ${current.hint}` : "Each step is green.";
@@ -73,17 +64,19 @@ function helpFor(lesson: Lesson, isSolution = false): string {
 async function watch(lesson: Lesson): Promise<void> {
   const file = fileOf(lesson);
   const read = () => (fs.existsSync(file) ? fs.readFileSync(file, "utf8") : undefined); // an editor may be replacing it
-  let [isAsked, isGreen] = [false, false];
+  let isAsked = true; // the first time all run: the tests may be other ones now
+  let isGreen = false;
   if (process.stdin.isTTY) process.stdin.setRawMode(true);
   process.stdin.on("data", (keys) => {
     isAsked = true;
     if (/[\x03\x04]/.test(`${keys}`)) left.abort(); // Ctrl-C, Ctrl-D
   });
   while (!left.signal.aborted) {
-    const [before, isAgain, changed] = [read(), isAsked, new AbortController()];
-    isAsked = false;
+    const before = read();
+    const changed = new AbortController();
     console.log("running…");
-    const showing = show(lesson, changed.signal, isAgain, isAgain || !isGreen);
+    const showing = show(lesson, changed.signal, isAsked, isAsked || !isGreen);
+    isAsked = false;
     while (!left.signal.aborted && !isAsked && [undefined, before].includes(read())) await sleep(100);
     changed.abort();
     isGreen = await showing;
@@ -91,30 +84,27 @@ async function watch(lesson: Lesson): Promise<void> {
   }
 }
 
-/** Of the last run: the steps that were green; the most that ever were, and the text then; the files that were green. */
-type Kept = { done: number; most: number; best: string; known: string[] };
+/** Of the last run: how many steps were green, one after the other. And the files on which steps ever were. */
+type Kept = { done: number; green: Green };
 
 function keptOf(lesson: Lesson): Kept {
-  try {
-    return JSON.parse(fs.readFileSync(`${fileOf(lesson)}.progress`, "utf8"));
-  } catch {
-    return { done: 0, most: 0, best: "", known: [] };
-  }
+  const file = `${fileOf(lesson)}.progress`;
+  return fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, "utf8")) : { done: 0, green: {} };
 }
 
 /** Runs the tests, all of them if `isAgain`, and shows what came of it, unless stopped. @returns whether all is green */
 async function show(lesson: Lesson, signal: AbortSignal, isAgain: boolean, isWhole = true): Promise<boolean> {
-  const [kept, began, names] = [keptOf(lesson), Date.now(), [...lessons.keys()]];
-  const known = new Set(isAgain ? [] : kept.known);
-  const progress = await check(root, lesson, fileOf(lesson), { signal, isWhole, known });
+  const began = Date.now();
+  const kept = keptOf(lesson);
+  const green = isAgain ? {} : { ...kept.green };
+  const progress = await check(root, lesson, fileOf(lesson), { signal, isWhole, green });
   if (signal.aborted) return false;
-  const { own, done = kept.done, state } = progress;
-  const changed = own && done < kept.most ? changedBetween(read(lesson, kept.best), own) : [];
+  const { done = kept.done, state } = progress;
   const seconds = (Date.now() - began) / 1_000;
+  const names = [...lessons.keys()];
   if (process.stdout.isTTY) console.clear();
-  console.log(draw({ lesson, progress, done, changed, seconds }, names[names.indexOf(lesson.name) + 1]));
-  const best = own && done >= kept.most ? { most: done, best: own.lines.join("\n") } : {};
-  const next: Kept = { ...kept, ...best, done, known: [...known].slice(-50) };
+  console.log(draw({ lesson, progress, done, green: kept.green, seconds }, names[names.indexOf(lesson.name) + 1]));
+  const next: Kept = { done, green: { ...kept.green, ...green } };
   fs.writeFileSync(`${fileOf(lesson)}.progress`, JSON.stringify(next));
   process.exitCode = state === "green" ? 0 : 1;
   return state === "green";

@@ -1,102 +1,82 @@
 /** Runs tests on a reader's file in a process of its own. */
-import { type ChildProcess, spawn } from "node:child_process";
-import { createHash } from "node:crypto";
+import { type ChildProcess, fork } from "node:child_process";
 import fs from "node:fs";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
-import { createInterface } from "node:readline";
-import type { Readable } from "node:stream";
-import { fileURLToPath } from "node:url";
-import { type BuildResult, build } from "esbuild";
+import { basename, dirname, join } from "node:path";
+import { build, type PluginBuild } from "esbuild";
 import type { Lesson } from "../docs/lessons.ts";
 import type { Event, Problem } from "./child.ts";
-import { type Files, textOf } from "./skeleton.ts";
+import { type Code, fileFor, type Line, textOf } from "./skeleton.ts";
 
-/** `known`: what was green. In `patience` milliseconds the next test has to begin. */
-export type Job = {
-  root: string;
-  lesson: Lesson;
-  files: Files;
-  known: Set<string>;
-  patience: number;
-  signal?: AbortSignal;
-};
-export type State = "red" | "crashed" | "endless" | "timed out" | "did not load";
-/** The first test that is red, or that was running when the process ended. */
-export type Failure = { state: State; step: string; test: string; title?: string; problem: Problem };
-const CHILD = fileURLToPath(new URL("child.ts", import.meta.url));
-const suiteOf = ({ root, lesson }: Job) => join(root, "tests", basename(lesson.file).replace(/ts$/, "test.ts"));
+/** What to grade. `step`: a name, or "all". In `patience` milliseconds the next test has to begin. */
+export type Job = { root: string; lesson: Lesson; own: Code; step: string; patience: number; signal?: AbortSignal };
+export type State = "red" | "crashed" | "timed out" | "did not load";
+/** The first test that is red, or that was running when the process ended. `isLate`: another time it may be green. */
+export type Failure = { state: State; step: string; test: string; title: string; problem: Problem; isLate: boolean };
 
-/** Runs the tests of steps, or one of them, until one is red. What was green with the same file does not run again. */
-export async function run(job: Job, steps: string[], test?: string): Promise<Failure | undefined> {
-  const left = steps.filter((step) => test || !job.known.has(keyOf(job, step)));
-  if (left.length === 0) return;
-  const folder = await folderFor(job, left);
-  const ended = await watch(start(job, folder, left, test), job.patience);
-  const failure = judge(ended, fs.readFileSync(join(folder, "output"), "utf8"), left);
-  fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5 }); // a command that still waits for a file there ends
-  const green = left.slice(0, failure && left.indexOf(failure.step));
-  for (const step of test ? [] : green) job.known.add(keyOf(job, step));
-  return failure && { ...failure, problem: inReadersLines(failure.problem, folder, job.files) };
+/** Runs tests, and what took too long once more, alone: the machine may be busy. */
+export async function steadily(job: Job): Promise<Failure | undefined> {
+  const failure = await run(job);
+  if (!failure?.isLate) return failure;
+  const longer = { ...job, patience: 2 * job.patience };
+  return (await run(longer, failure.test)) ?? run(longer);
 }
 
-/** What decides whether a step is green: its tests, and the file on which they run. */
-export function keyOf(job: Job, step: string): string {
-  const text = `${fs.readFileSync(suiteOf(job))} ${step} ${textOf(job.files.get(step) ?? [])}`;
-  return createHash("sha1").update(text).digest("hex");
-}
-
-let sdk: Promise<BuildResult<{ write: false }>> | undefined; // in one file: hundreds take most of the time of a run
-
-async function folderFor({ root, lesson, files }: Job, steps: string[]): Promise<string> {
+/** Runs the tests of a step, or one test, until one is red. */
+export async function run(job: Job, test?: string): Promise<Failure | undefined> {
   const folder = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), "practice-")));
-  fs.chmodSync(folder, 0o711); // a test of root's runs the agent as another user
-  fs.symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
-  for (const step of steps) {
-    fs.mkdirSync(join(folder, step));
-    fs.writeFileSync(join(folder, step, basename(lesson.file)), textOf(files.get(step) ?? []));
-  }
-  const options = { bundle: true, format: "esm", platform: "node", absWorkingDir: root } as const;
-  sdk ??= build({ entryPoints: ["@anthropic-ai/sdk"], write: false, ...options });
-  fs.writeFileSync(join(folder, "sdk.mjs"), (await sdk).outputFiles[0]?.text ?? "");
-  return folder;
+  const file = join(folder, basename(job.lesson.file));
+  const output = join(folder, "output");
+  const lines = fileFor(job.lesson, job.own, job.step);
+  fs.writeFileSync(file, textOf(lines));
+  await compile(job, file).catch((error) => fs.writeFileSync(output, error.message)); // then there is nothing to start
+  const ended = await watch(start(job, file, output, test), job.patience);
+  const failure = judge(ended, fs.readFileSync(output, "utf8"));
+  fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5 }); // a command that still waits for a file there ends
+  return failure && { ...failure, step: job.step, problem: inReadersLines(failure.problem, file, lines) };
 }
 
-function start(job: Job, folder: string, steps: string[], test?: string): ChildProcess {
-  const { root, lesson, patience, signal } = job;
-  const PRACTICE = join(folder, `${steps[0]}`, basename(lesson.file));
-  const practice = { PRACTICE, PRACTICE_FOLDER: folder, PRACTICE_TEST: test, PRACTICE_WAIT: `${patience / 2}` };
-  const env = { ...process.env, ...practice, NODE_TEST_CONTEXT: undefined, NO_COLOR: "1" };
-  const output = fs.openSync(join(folder, "output"), "w");
-  const stdio: ("ignore" | "pipe" | number)[] = ["ignore", output, output, "pipe"];
-  const words = ["--import", "tsx", `--test-reporter=${CHILD}`, "--test-reporter-destination=stdout", CHILD];
-  const child = spawn(process.execPath, [...words, suiteOf(job), ...steps], {
+const FORMAT = { bundle: true, splitting: true, format: "esm", platform: "node", sourcemap: "inline" } as const;
+const banner = { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' };
+
+/** Makes programs of the suite, with the reader's file for each lesson: they start faster than hundreds of files. */
+async function compile({ root, lesson }: Job, file: string): Promise<void> {
+  const folder = dirname(file);
+  fs.chmodSync(folder, 0o711); // a test of root's runs the agent as another user
+  for (const name of ["node_modules", "skills"]) fs.symlinkSync(join(root, name), join(folder, name));
+  const suite = lesson.file.replace(/^agents(.*)ts$/, "tests$1test.ts");
+  const setup = ({ onResolve }: PluginBuild) => onResolve({ filter: /\/agents\/s\d\d_/ }, () => ({ path: file }));
+  const plugins = [{ name: "the reader's file", setup }];
+  const entryPoints = { child: "tools/practice/child.ts", "tests/suite": suite, "agents/lesson": file };
+  const places = { absWorkingDir: root, entryPoints, outdir: folder, external: ["esbuild"] };
+  await build({ ...FORMAT, ...places, banner, plugins, logLevel: "silent" });
+}
+
+function start({ root, step, patience, signal }: Job, file: string, output: string, test?: string): ChildProcess {
+  const child = join(dirname(file), "child.js");
+  const printed = fs.openSync(output, "a");
+  const practice = { PRACTICE: file, PRACTICE_STEP: step, PRACTICE_TEST: test, PRACTICE_PATIENCE: `${patience}` };
+  return fork(child, {
     cwd: root,
-    env,
-    stdio,
+    env: { ...process.env, ...practice, TMPDIR: dirname(file), NODE_TEST_CONTEXT: undefined, NO_COLOR: "1" },
+    execArgv: ["--enable-source-maps", `--test-reporter=${child}`, "--test-reporter-destination=stdout"],
+    stdio: ["ignore", printed, printed, "ipc"],
     signal,
     killSignal: "SIGKILL",
-  });
-  fs.closeSync(output);
-  return child.on("error", () => {}); // the signal: "close" follows
+  }).on("error", () => {}); // the signal: "close" follows
 }
 
-type Ended = { events: Event[]; stopped?: "endless" | "timed out" };
+type Ended = { events: Event[]; isBlocked: boolean };
 
-/** Waits until a process ends, and ends it if no test begins for too long. */
+/** Waits until a process ends, and ends it if a loop keeps it from telling anything. */
 async function watch(child: ChildProcess, patience: number): Promise<Ended> {
-  const ended: Ended = { events: [] };
-  let lastPause = Date.now();
+  const ended: Ended = { events: [], isBlocked: false };
   const timer = setTimeout(() => {
-    const isBusy = Date.now() - lastPause > patience / 2; // with a loop that never pauses
-    if (child.kill("SIGKILL")) ended.stopped = isBusy ? "endless" : "timed out";
+    ended.isBlocked = child.kill("SIGKILL");
   }, patience);
-  createInterface({ input: child.stdio[3] as Readable }).on("line", (line) => {
-    const event: Event = JSON.parse(line);
-    lastPause = Date.now();
-    if (event.event === "pause") return;
-    ended.events.push(event);
+  child.on("message", (event: Event) => {
     timer.refresh();
+    ended.events.push(event);
   });
   await new Promise((resolve) => child.on("close", resolve));
   clearTimeout(timer);
@@ -104,27 +84,29 @@ async function watch(child: ChildProcess, patience: number): Promise<Ended> {
 }
 
 /** The failure, if there is one. */
-function judge({ events, stopped }: Ended, printed: string, [first = ""]: string[]): Failure | undefined {
+function judge({ events, isBlocked }: Ended, printed: string): Omit<Failure, "step"> | undefined {
   const red = events.find((event) => event.event === "red");
-  if (red) return red;
-  if (events.some(({ event }) => event === "end")) return;
-  const { step, test } = events.findLast((event) => event.event === "begin") ?? { step: first, test: "the file loads" };
-  const fail = (state: State, message: string, stack = "") => ({ state, step, test, problem: { message, stack } });
-  if (stopped === "endless") return fail(stopped, "Stopped: always busy. Is there a loop that never ends?");
-  if (stopped) return fail(stopped, "Stopped, twice: does it wait for what never comes, or is the machine busy?");
-  const state = test === "the file loads" ? "did not load" : "crashed";
-  const exit = events.find((event) => event.event === "exit");
-  if (exit) return fail(state, "Something called process.exit.", exit.stack);
-  const [problem = "The process ended before its tests did."] = /^\w*Error.*/m.exec(printed) ?? [];
-  return fail(state, problem, printed);
+  if (!red && events.some(({ event }) => event === "end")) return;
+  const { test } = events.findLast((event) => event.event === "begin") ?? { test: "the file loads" };
+  const [error = "The process ended before its tests did."] = /^\w*Error.*|(?<=ERROR: ).*/m.exec(printed) ?? [];
+  const message = isBlocked ? "Stopped: always busy. Is there a loop that never ends?" : error;
+  const failure = red ?? { test, title: test, problem: { message, stack: printed } };
+  const isLate = /^(waited in vain|test timed out)/.test(failure.problem.message);
+  const isOpen = failure.problem.message.startsWith("write me"); // a function that is called while the file loads
+  if (isLate)
+    failure.problem.message += "\nDoes it wait for what never comes, or try without end? Or is the machine busy?";
+  let state: State = red && !red.isExit ? "red" : "crashed";
+  if (!isOpen && !events.some(({ event }) => event === "loaded")) state = "did not load";
+  if (isLate || isBlocked) state = "timed out";
+  return { ...failure, state, isLate };
 }
 
 /** Names the lines of the reader's file instead of those of the file that ran. */
-function inReadersLines({ message, stack, ...rest }: Problem, folder: string, files: Files): Problem {
-  const place = new RegExp(`(?:file://)?${folder}/([\\w.]+)/(\\w+\\.ts)(?:\\?[\\w=&]*)?:(\\d+)`, "g");
-  const name = (_: string, step: string, name: string, line: string) => {
-    const own = files.get(step)?.[Number(line) - 1]?.line;
-    return own ? `practice/${name}:${own}` : `agents/${name}`;
+function inReadersLines({ message, stack, ...rest }: Problem, file: string, lines: Line[]): Problem {
+  const name = (_: string, at: string) => {
+    const own = lines[Number(at) - 1]?.line;
+    return own ? `practice/${basename(file)}:${own}` : `agents/${basename(file)}`;
   };
-  return { message: message.replace(place, name), stack: stack.replace(place, name), ...rest };
+  const named = (text: string) => text.replace(new RegExp(`(?:file://)?${file}:(\\d+)`, "g"), name);
+  return { ...rest, message: named(message), stack: named(stack) };
 }

@@ -4,64 +4,87 @@ import { basename } from "node:path";
 import { styleText } from "node:util";
 import { structuredPatch } from "diff";
 import { codeOf, functionsOf, type Lesson } from "../docs/lessons.ts";
-import type { Progress } from "./check.ts";
+import type { Green, Progress } from "./check.ts";
 import type { Problem } from "./child.ts";
-import type { Step } from "./skeleton.ts";
+import { type Code, changedBetween, fileFor, read, type Step, skeletonOf, stepsOf, textOf } from "./skeleton.ts";
 
-/** `done` steps are green. `changed`: what is declared otherwise than when more were. */
-export type Shown = { lesson: Lesson; progress: Progress; done: number; changed: string[]; seconds: number };
+/** `done` steps are green. `green`: as in the runs before. */
+export type Shown = { lesson: Lesson; progress: Progress; done: number; green: Green; seconds: number };
 
 export function draw(shown: Shown, next?: string): string {
   const { lesson, progress, done, seconds } = shown;
-  const { steps, state, failure, types, isWhole } = progress;
-  const bar = "█".repeat(done * 4).padEnd(steps.length * 4, "░");
-  const title = `${lesson.header[0]}   ${bar} ${done} of ${steps.length} steps   ${state}   ${seconds.toFixed(1)} s\n\n`;
+  const { state, failure, types, isWhole } = progress;
+  const { length } = stepsOf(lesson);
+  const bar = "█".repeat(done * 4).padEnd(length * 4, "░");
+  const title = `${lesson.header[0]}   ${bar} ${done} of ${length} steps   ${state}   ${seconds.toFixed(1)} s\n\n`;
   const goOn = next ? `Next: npm run practice -- ${next}` : "That was the last lesson.";
-  if (state === "green" && isWhole) return `${title}All green. --solution shows how the lesson does it.\n${goOn}\n`;
+  const run = `Run it: npx tsx practice/${basename(lesson.file)}`;
+  if (state === "green" && isWhole)
+    return `${title}All green. --solution shows how the lesson does it.\n${run}\n${goOn}\n`;
   if (state === "green") return `${title}Each step is green. A key runs all tests of the program.\n`;
   const help = styleText("dim", `npm run practice -- ${lesson.name} --hint, --solution or --reset`);
   const blocks = [[`→ ${adviceFor(shown).join("\n  ")}`, help]];
-  if (types.length > 0) blocks.unshift(["✗ its types are right\n", ...types.slice(0, 5)]);
-  if (failure) blocks.unshift([`✗ ${failure.title ?? failure.test}\n`, ...explain(lesson, failure.problem)]);
+  if (types.length > 0)
+    blocks.unshift([`✗ its ${progress.own ? "types are" : "syntax is"} right\n`, ...types.slice(0, 5)]);
+  if (failure) blocks.unshift([`✗ ${failure.title}\n`, ...explain(lesson, failure.problem)]);
   return `${title}${blocks.map((lines) => lines.join("\n  ")).join("\n\n")}\n`;
 }
 
 /** What to write or to look at, and what has changed since it was green. */
-function adviceFor({ lesson, progress, done, changed }: Shown): string[] {
-  const { state, steps, own, current, open, failure, types } = progress;
-  if (!current && failure)
+function adviceFor({ lesson, progress, done, green }: Shown): string[] {
+  const { state, own, failure, types } = progress;
+  const current = stepsOf(lesson).find(({ name }) => name === failure?.step);
+  if (failure && !current)
     return ["each step is green with the lesson's version of the others: do yours fit together?"];
-  const isLost = state === "did not load" || !failure; // no test says more than the compiler, or the line that threw
-  const [place] = [failure && thrownAt(failure.problem), types[0]?.split(": ")[0]].filter(Boolean);
-  if (!current || (isLost && place)) return [`look at ${place}`];
-  const show = (names: string[]) =>
-    names.map((name) => `${name} (${own?.parts.has(name) ? `line ${own.parts.get(name)?.from}` : "not in the file"})`);
-  const isNew = failure?.problem.message.includes("write me");
-  const verb = open.length === 0 ? "look at" : isNew ? "write" : "change";
-  const names = show(open.length > 0 ? open : current.functions).join(", ");
-  const page = `the page: ${lesson.page}, "${current.page.replaceAll("`", "")}"`;
-  const lines = [`step ${done + 1} of ${steps.length}: ${verb} ${names}`, `practice/${basename(lesson.file)}; ${page}`];
-  return changed.length > 0 ? [...lines, `it was green; since then you changed ${show(changed).join(", ")}`] : lines;
+  const place = (failure && thrownAt(failure.problem)) ?? types[0]?.split(": ")[0];
+  const isLost = state === "did not load" && place; // the line says more than a test
+  if (!own || !failure || !current || isLost) return [`look at ${place}`];
+  const written = changedBetween(read(lesson, skeletonOf(lesson)), own);
+  const open = current.functions.filter((name) => !written.includes(name));
+  const where = (name: string) => `${name} (${lineOf(own, name) ?? "not in the file"})`;
+  const lines = [
+    `step ${done + 1} of ${stepsOf(lesson).length}: ${open.length > 0 ? `write ${open.map(where).join(", ")}` : `look at ${current.functions.map(where).join(", ")}`}`,
+    `practice/${basename(lesson.file)}; the page: ${lesson.page}, "${current.page.replaceAll("`", "")}"`,
+    "the functions of other steps are the lesson's own while this one is graded",
+  ];
+  const before = green[current.name];
+  const now = textOf(fileFor(lesson, own, current.name));
+  const changed = before ? changedBetween(read(lesson, before), read(lesson, now)) : [];
+  if (changed.length > 0) lines.push(`it was green; since then you changed ${changed.map(where).join(", ")}`);
+  return lines;
+}
+
+/** Where a function begins, below its comment. */
+function lineOf({ lines, parts }: Code, name: string): string | undefined {
+  const part = parts.get(name);
+  const isNamed = (line: string, i: number) =>
+    i + 1 >= (part?.from ?? 0) && line.includes(`${name.split(".").at(-1)}`) && !/^\s*(\/|\*)/.test(line);
+  return part && `line ${lines.findIndex(isNamed) + 1}`;
 }
 
 /** What is wrong, in a few lines. */
-function explain(lesson: Lesson, { message, stack, wanted, came }: Problem): string[] {
+function explain(lesson: Lesson, problem: Problem): string[] {
+  const { message, stack, wanted, came } = problem;
   const suite = `tests/${basename(lesson.file).replace(/ts$/, "test.ts")}`;
   const api = /\d{3} \{"type":"error".*?"message":"((?:[^"\\]|\\.)*)".*/;
-  const lines = message.replace(api, "the API says: $1").split("\n").filter(Boolean);
+  const lines = message.replace(api, "the API says: $1").split("\n").filter(Boolean).slice(0, 6);
   if (wanted !== undefined && came !== undefined) lines.push(...compare(wanted, came));
   const [, at] = new RegExp(`.*${suite}:(\\d+)`, "s").exec(stack) ?? []; // the last: not of a helper
   const code = at && readFileSync(suite, "utf8").split("\n")[Number(at) - 1]?.trim();
   if (code) lines.push(`${suite}:${at}   ${code}`);
-  const thrown = thrownAt({ message, stack });
+  const thrown = thrownAt(problem);
   if (thrown) lines.push(`thrown at ${thrown}`);
-  return lines.map((line) => (line.length > 300 ? `${line.slice(0, 300)} …` : line)).slice(0, 14);
+  return lines.map((line) => (line.length > 300 ? `${line.slice(0, 300)} …` : line));
 }
 
 const thrownAt = ({ stack }: Problem) => /practice\/s\d\d\w*\.ts:\d+/.exec(stack)?.[0];
 
+/** A few lines of what an assertion compared: those that differ, or of a text that a pattern does not match both ends. */
 function compare(wanted: string, came: string): string[] {
   if (!`${wanted}${came}`.includes("\n")) return [`wanted  ${wanted}`, `came    ${came}`];
+  const lines = came.split("\n");
+  const ends = lines.length > 8 ? [...lines.slice(0, 4), "…", ...lines.slice(-4)] : lines;
+  if (wanted.startsWith("/")) return [`wanted  ${wanted}`, "came", ...ends];
   const { hunks } = structuredPatch("", "", `${wanted}\n`, `${came}\n`, "", "", { context: 1 });
   return ["wanted: the lines with -; came: those with +", ...hunks.flatMap(({ lines }) => lines).slice(0, 10)];
 }

@@ -3,15 +3,12 @@ import { readFileSync } from "node:fs";
 import { parse } from "yaml";
 import { declarations, functionsOf, type Lesson, type Lines } from "../docs/lessons.ts";
 
+/** `name`: its first function. */
 export type Step = { name: string; functions: string[]; page: string; hint: string };
-type Entry = { with?: string; page: string; hint: string };
-const entries = parse(readFileSync(new URL("steps.yaml", import.meta.url), "utf8"));
+const steps: Record<string, Omit<Step, "name">[]> = parse(readFileSync(new URL("steps.yaml", import.meta.url), "utf8"));
 
-export function stepsOf({ name: lesson }: Lesson): Step[] {
-  return Object.entries<Entry>(entries[lesson]).map(([name, { with: others, page, hint }]) => {
-    return { name, functions: [name, ...(others?.split(" ") ?? [])], page, hint };
-  });
-}
+export const stepsOf = ({ name }: Lesson): Step[] =>
+  (steps[name] ?? []).map((step) => ({ name: `${step.functions[0]}`, ...step }));
 
 /** A version of a lesson, and the lines of what it declares, comments included. A method is Class.method. */
 export type Code = { lines: string[]; parts: Map<string, Lines> };
@@ -56,22 +53,25 @@ export type Line = { text: string; line?: number };
 export const textOf = (lines: Line[]) => lines.map(({ text }) => text).join("\n");
 
 /** The file on which a step is graded: the reader's, with the lesson's own version of the other steps. That of "all" is as it is. */
-export type Files = Map<string, Line[]>;
-export function filesOf(lesson: Lesson, own: Code, given: Code): Files {
-  const steps = stepsOf(lesson);
-  const others = (step: string) => steps.filter(({ name }) => name !== step).flatMap(({ functions }) => functions);
-  const file = (names: string[]) => replaced(own, new Map(names.map((name) => [name, partOf(given, name)])));
-  return new Map([["all", file([])], ...steps.map(({ name }) => [name, file(others(name))] as const)]);
+export function fileFor(lesson: Lesson, own: Code, step: string): Line[] {
+  const given = read(lesson, lesson.lines.join("\n"));
+  const others = stepsOf(lesson).filter(({ name }) => step !== "all" && step !== name);
+  const names = others.flatMap(({ functions }) => functions);
+  return replaced(own, new Map(names.map((name) => [name, partOf(given, name)])));
 }
 
-/** Code with some of its parts replaced. */
+/** Code with some of its parts replaced. One that it lacks is added: to its class, or at the end. */
 function replaced({ lines, parts }: Code, by: Map<string, string[]>): Line[] {
   const all = lines.map((text, i): Line[] => [{ text, line: i + 1 }]);
-  for (const [name, code] of by) {
-    if (name.includes(".") && !parts.has(name)) continue; // a class without that method
-    const { from, to } = parts.get(name) ?? { from: lines.length + 1, to: lines.length }; // not there: at the end
+  const names = [...by.keys()];
+  const missing = names.filter((name) => !parts.has(name));
+  for (const name of [...names.filter((name) => parts.has(name)), ...missing]) {
+    const [, sibling] = [...parts].find(([each]) => each.startsWith(`${name.split(".")[0]}.`)) ?? [];
+    const end = sibling?.from ?? lines.length + 1;
+    const { from, to } = parts.get(name) ?? { from: end, to: end - 1 };
     all.fill([], from - 1, to);
-    all[from - 1] = [...(all[from - 1] ?? []), ...code.map((text) => ({ text }))];
+    const added = (by.get(name) ?? []).map((text) => ({ text }));
+    all[from - 1] = [...added, ...(all[from - 1] ?? [])];
   }
   return all.flat();
 }

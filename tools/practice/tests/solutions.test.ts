@@ -7,9 +7,8 @@ import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import { parse } from "yaml";
 import { functionsOf, type Lesson, readLessons } from "../../docs/lessons.ts";
-import { check, steadily } from "../check.ts";
-import { type Job, keyOf } from "../run.ts";
-import { filesOf, read, stepsOf } from "../skeleton.ts";
+import { check, firstRed } from "../check.ts";
+import { read, stepsOf } from "../skeleton.ts";
 import { folderOf, root } from "./root.ts";
 
 type Changes = Record<string, string>;
@@ -54,17 +53,13 @@ describe("solutions", { concurrency: 3 }, () => {
     const source = new URL(`solutions/${lesson.name}.yaml`, import.meta.url);
     const { right, wrong }: Solutions = parse(readFileSync(source, "utf8"));
     const given = read(lesson, `${lesson.lines.join("\n")}\n`);
-    const names = stepsOf(lesson).map(({ name }) => name);
-    const jobFor = (text: string, known: string[]): Job => {
-      const files = filesOf(lesson, read(lesson, text), given);
-      return { root, lesson, files, known: new Set(known), patience: 10_000 };
-    };
-    const known = names.map((name) => keyOf(jobFor(given.lines.join("\n"), []), name)); // the lesson's own steps are green: that is what steps.test.ts shows
+    const text = given.lines.join("\n");
+    const known = Object.fromEntries(stepsOf(lesson).map(({ name }) => [name, text])); // that these are green is what steps.test.ts shows
 
     const isRight = async (changes: Changes, isWhole: boolean) => {
       const file = join(folderOf(`solution-${count++}`), basename(lesson.file));
       writeFileSync(file, changed(lesson, changes));
-      const options = { patience: 30_000, isWhole, known: new Set(known) };
+      const options = { patience: 30_000, isWhole, green: { ...known } };
       const { state, failure, types } = await check(root, lesson, file, options);
       assert.deepEqual([state, failure, types], ["green", undefined, []]);
     };
@@ -78,7 +73,8 @@ describe("solutions", { concurrency: 3 }, () => {
 
     for (const [what, { expect, ...changes }] of Object.entries(wrong)) {
       test(`${lesson.name}, wrong: ${what}`, async () => {
-        const failure = await steadily(jobFor(changed(lesson, changes), known), names);
+        const own = read(lesson, changed(lesson, changes));
+        const failure = await firstRed({ root, lesson, own, patience: 10_000 }, { ...known });
         const found = `${failure?.state}: ${failure?.test}: ${failure?.problem.message}`;
         assert.equal(failure?.step, expect, found);
         assert.notEqual(failure?.state, "did not load", found);
