@@ -37,6 +37,8 @@ const bothEnd = (cwd: string) => until(() => !isRunning(pidIn("child", cwd)) && 
 const WAIT = "echo begun; touch begun; until [ -e go ] || [ ! -e begun ]; do sleep 0.02; done";
 const goOnIn = (cwd: string) => writeFileSync(join(cwd, "go"), "");
 
+const kindOf = ({ failed }: { failed: boolean }) => (failed ? "an error" : "no error");
+const WHY = /^\w+: .*\w/; // an error, and what it says
 beforeEach(harness.emptyWorkspace);
 
 // A case runs on s01, on s06, and on each lesson between that changes the region which the case is about.
@@ -101,6 +103,11 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
     await goOn(lesson, messages);
   });
 
+  test("has no limit of rounds", async () => {
+    const { error, sent } = await loop(lesson, [...Array(40).fill(call(use("none", {}))), say("done")]);
+    assert.deepEqual([error, sent.length], [undefined, 41]);
+  });
+
   test("throws what a call of the model throws; the messages are then as they were before it", async () => {
     expectRejection(/invalid x-api-key/);
     server.fail(PASS, { kind: "status", status: 401 });
@@ -113,9 +120,10 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
   test("a call that cannot be started tells the model what went wrong, and the next call runs", async () => {
     const [wrong, after] = ["echo a\0b", "echo after"].map((command) => use("bash", { command }));
     const reply = call(wrong ?? assert.fail(), use("none", {}), after ?? assert.fail());
-    const { error, results, messages } = await loop(lesson, [reply, say("sorry")]);
+    const { error, results, messages, printed } = await loop(lesson, [reply, say("sorry")]);
     assert.equal(error, undefined);
     assert.match(results[0]?.text ?? "", /null bytes/);
+    assert.match(printed, /null bytes/, "the user reads it, too");
     assert.match(results[1]?.text ?? "", /none/);
     assert.deepEqual([results[0]?.failed, results[1]?.failed, results[2]?.text], [true, true, "after"]);
     await goOn(lesson, messages);
@@ -128,10 +136,7 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
       stop.signal.throwIfAborted();
     };
     const { results } = await loop(lesson, [bash("true", "true")], { signal: stop.signal, approve });
-    assert.deepEqual(
-      results.map(({ failed }) => failed),
-      [true, true],
-    );
+    assert.deepEqual(results.map(kindOf), ["an error", "an error"], "one for each of the two calls");
   });
 
   test("a result is printed, of a long one head and tail", async () => {
@@ -171,8 +176,9 @@ onEach({ s01, s02, s06 }, (lesson, test) => {
     const { error, messages, results } = await loop(lesson, [call(...calls), say("sorry")]);
     assert.equal(error, undefined);
     for (const [i, words] of [/(?=.*python)(?=.*\bbash\b)/s, /constructor/, /command/, /command/].entries()) {
-      assert.equal(results[i]?.failed, true);
-      assert.match(results[i].text, words);
+      const { text = "", failed } = results[i] ?? {};
+      assert.equal(failed, true, `${JSON.stringify(calls[i])} is an error`);
+      assert.match(text, words);
     }
     await goOn(lesson, messages);
   });
@@ -185,7 +191,7 @@ onEach({ s01, s02, s06 }, (lesson, test) => {
       throw new Error("the user said no: use b");
     };
     const { printed, results } = await loop(lesson, [bash(command), say("ok")], { approve });
-    assert.ok(printed.split("(here the user answers)")[0]?.includes(command), "it is shown before the answer");
+    assert.ok(printed.split("(here the user answers)")[0]?.includes(command), "all of it is shown before the answer");
     assert.match(`${results[0]?.failed} ${results[0]?.text}`, /^true .*the user said no: use b/);
     assert.ok(!isThere("a"), "it has not run");
   });
@@ -198,14 +204,11 @@ onEach({ s01, s02, s06 }, (lesson, test) => {
       stop.signal.throwIfAborted();
     };
     const asked = await loop(lesson, [bash("touch a", "touch b")], { signal: stop.signal, approve });
-    assert.deepEqual(
-      asked.results.map(({ failed }) => failed),
-      [true, true],
-    );
+    assert.deepEqual(asked.results.map(kindOf), ["an error", "an error"], "after Ctrl-C no call runs");
     assert.deepEqual([isThere("a"), isThere("b")], [false, false]);
     await goOn(lesson, asked.messages);
     const { error, sent } = await loop(lesson, [], { signal: stop.signal });
-    assert.notEqual(error, undefined);
+    assert.notEqual(error, undefined, "it throws");
     assert.equal(sent.length, 0, "calls of the model");
   });
 });
@@ -235,7 +238,7 @@ onEach({ s01, s06 }, (lesson, test) => {
     test("keeps finished calls when the stream breaks in the middle", async () => {
       server.fail(PASS, { kind: "drop" });
       const { error, messages, results } = await turn(lesson, [bash("echo kept"), bash("echo never")]);
-      assert.notEqual(error, undefined);
+      assert.notEqual(error, undefined, "it throws");
       assert.deepEqual(outputs(results), ["kept"]);
       await goOn(lesson, messages);
     });
@@ -246,7 +249,7 @@ onEach({ s01, s06 }, (lesson, test) => {
       await until(() => isThere("begun"));
       stop.abort(new Error("interrupted"));
       const { error, messages, results, sent } = await running;
-      assert.notEqual(error, undefined);
+      assert.notEqual(error, undefined, "it throws");
       assert.equal(sent.length, 1, "calls of the model");
       assert.deepEqual([results[0]?.text, results[2]?.failed, isThere("never")], ["first", true, false]);
       assert.match(results[1]?.text ?? "", /^begun\n/);
@@ -263,7 +266,7 @@ onEach({ s01, s06 }, (lesson, test) => {
       await until(() => server.journal[before]?.reply !== undefined);
       stop.abort(new Error("interrupted"));
       const { error, messages } = await running;
-      assert.notEqual(error, undefined);
+      assert.notEqual(error, undefined, "it throws");
       const left = await goOn(lesson, messages);
       const [request, ...rest] = textsIn(left);
       assert.equal(request, "go");
@@ -289,6 +292,7 @@ onEach({ s01 }, (lesson, test) => {
       server.fail(...rounds.map(() => PASS), { kind: "status", status, message });
       const { error } = await turn(lesson, rounds, { messages });
       assert.match(error ?? "", new RegExp(String(status)));
+      assert.doesNotMatch(error ?? "", /^Error: /, "what was thrown goes on as it was: report looks at its class");
       assert.deepEqual(messages, before);
       await goOn(lesson, messages);
     });
@@ -316,12 +320,13 @@ onEach({ s01, s06 }, (lesson, test) => {
     const before: ReplyBlock = { type: "thinking", thinking: "before" };
     const after: ReplyBlock = { type: "thinking", thinking: "after" };
     const blank: ReplyBlock = { type: "text", text: "\n\n" };
+    const words: ReplyBlock = { type: "text", text: "That is all." };
     const redacted: ReplyBlock = { type: "redacted_thinking" };
     const command = use("bash", { command: "echo ran" });
     for (const [what, content, kept] of [
-      ["blank text", [before, blank, command, after, command], [before, command, after, command]],
+      ["blank text", [before, blank, command, after, command, words], [before, command, after, command, words]],
       ["thinking at the end", [before, command, command, after], [before, command, command]],
-      ["redacted thinking at the end", [before, command, command, redacted], [before, command, command]],
+      ["redacted thinking at the end", [before, command, command, after, redacted], [before, command, command]],
     ] satisfies [string, ReplyBlock[], ReplyBlock[]][]) {
       test(`sends a reply with ${what} back without that block, and runs its calls`, async () => {
         const { error, messages, results } = await loop(lesson, [call(...content), say("ok")]);
@@ -339,7 +344,7 @@ onEach({ s01, s06 }, (lesson, test) => {
     })) {
       test(`drops a reply with ${what}, and the conversation goes on`, async () => {
         const { error, messages, results } = await turn(lesson, [bash("echo hi"), reply]);
-        assert.notEqual(error, undefined);
+        assert.match(error ?? "nothing", WHY);
         assert.deepEqual([outputs(results), messages.at(-1)?.role], [["hi"], "user"]);
         await goOn(lesson, messages);
       });
@@ -350,10 +355,12 @@ onEach({ s01, s06 }, (lesson, test) => {
       test(`drops a reply that is cut (${kind}), and runs none of its calls`, async () => {
         server.fail(PASS, { kind });
         const { error, messages, results } = await turn(lesson, [bash("echo kept"), bash("touch a", "touch b")]);
-        assert.notEqual(error, undefined);
+        assert.match(error ?? "nothing", WHY);
         assert.deepEqual([isThere("a"), isThere("b")], [false, false]);
         assert.deepEqual(outputs(results), ["kept"]);
-        assert.doesNotMatch(JSON.stringify(await goOn(lesson, messages)), /touch a/);
+        server.fail({ kind });
+        assert.match((await turn(lesson, [say("half a sentence")], { messages })).error ?? "nothing", WHY);
+        assert.doesNotMatch(JSON.stringify(await goOn(lesson, messages)), /touch a|half/);
       });
     }
 
@@ -362,7 +369,7 @@ onEach({ s01, s06 }, (lesson, test) => {
       server.fail(PASS, { kind: "refusal" });
       const replies = [bash("echo harmless"), bash("touch harm")];
       const { error } = await turn(lesson, replies, { messages, request: "something bad" });
-      assert.notEqual(error, undefined);
+      assert.match(error ?? "nothing", WHY);
       assert.deepEqual(rolesOf(messages), ["user", "assistant"], "what was there before");
       assert.ok(!isThere("harm"), "nothing has run");
       assert.doesNotMatch(JSON.stringify(await goOn(lesson, messages)), /something bad|echo harmless|touch harm/);
