@@ -1,8 +1,7 @@
 /** What a summary lost: paths, names and values of the history that nothing names that came after it. */
 import { type Block, blocksAt, type Compaction, type Timeline } from "./timeline.ts";
 
-const KINDS = ["paths", "names", "values"] as const;
-export type Lost = { kind: (typeof KINDS)[number]; text: string; block: Block; weight: number };
+export type Lost = { kind: "paths" | "names" | "values"; text: string; block: Block; weight: number };
 
 /** A file by its ending, which a route has not; with `:` an address is none. */
 const FILE =
@@ -45,10 +44,3 @@ export function lostIn(timeline: Timeline, { before, after, isSummary }: Compact
   }
   return [...lost.values()].sort((a, b) => b.weight - a.weight);
 }
-
-/** By kind, those that occur. */
-export const groupLost = (lost: Lost[]) =>
-  KINDS.flatMap((kind) => {
-    const items = lost.filter((each) => each.kind === kind);
-    return items.length > 0 ? [{ kind, items }] : [];
-  });

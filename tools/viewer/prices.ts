@@ -37,11 +37,14 @@ export function costOf(usage?: Usage, model?: string): Cost | undefined {
 
 export const sumOf = (cost?: Cost): number => Object.values(cost ?? {}).reduce((sum, each) => sum + each, 0);
 
-/** The price list in a line, in dollars for a million tokens. */
-export function listOf(model: string): string | undefined {
-  const [input, output, read] = priceOf(model) ?? [];
-  if (!input || !output || !read) return undefined;
-  return `input $${input}, read from the cache $${+(read * input).toFixed(3)}, written $${1.25 * input} (for an hour $${2 * input}), output $${output}`;
+export type PriceList = Record<"input" | "read" | "written" | "hour" | "output", number>;
+
+/** Dollars for a million tokens. */
+export function listOf(model: string): PriceList | undefined {
+  const price = priceOf(model);
+  if (!price) return undefined;
+  const [input, output, read] = price;
+  return { input, read: +(read * input).toFixed(3), written: 1.25 * input, hour: 2 * input, output };
 }
 
 /** Tokens of the model's window, if the model is known; an old one had a larger one for whoever asked for it. */

@@ -32,10 +32,8 @@ function filesFor(path?: string): { file: string; parent?: string }[] {
   const beside = places.flatMap((file) => [join(dirname(file), "tasks"), file.replace(/\.jsonl$/, "")]);
   const folders = isFile ? beside.filter((each) => existsSync(each) && statSync(each).isDirectory()) : places;
   const shown = new Set(main);
-  const children = folders
-    .flatMap(subagentsIn)
-    .filter(({ file, parent }) => !shown.has(file) && shown.has(parent ?? ""));
-  return [...main.map((file) => ({ file })), ...children];
+  const children = folders.flatMap(subagentsIn).filter(({ file }) => !shown.has(file));
+  return main.flatMap((file) => [{ file }, ...children.filter(({ parent }) => parent === file)]);
 }
 
 const tagOf = (file: string): string => {
@@ -51,7 +49,7 @@ async function* list(files: { file: string; parent?: string }[]): AsyncGenerator
     const known = listed.get(file);
     if (known?.tag !== tag) {
       const timeline = readTimeline(await readFile(file, "utf8"), file);
-      if ("fault" in timeline) continue;
+      if (timeline.blocks.length === 0) continue;
       const { moments, compactions, requests, blocks } = timeline;
       const request = blocks[requests[0]?.block ?? 0]?.label ?? "";
       const { mtimeMs, size: bytes } = statSync(file);
