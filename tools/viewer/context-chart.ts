@@ -1,9 +1,9 @@
 /** Draws a timeline as SVG, in a browser or on a document of linkedom. */
 import * as Plot from "@observablehq/plot";
 import { nameOfSeries, type Words } from "./languages.ts";
-import { dollars, sum } from "./numbers.ts";
+import { dollars, groupBy, largestOf, sum } from "./numbers.ts";
 import { sumOf } from "./prices.ts";
-import { type Compaction, isMissed, type Moment, type Timeline, takenBy } from "./timeline.ts";
+import { isMissed, type Limit, type Moment, type Timeline, takenBy } from "./timeline.ts";
 
 /** Each colour on a light and on a dark ground, as a CSS variable `--cv-NAME`. */
 const COLOURS: Record<string, [light: string, dark: string]> = {
@@ -40,13 +40,13 @@ const COLOURS: Record<string, [light: string, dark: string]> = {
   withdrawn: ["#b3261e", "#ff8a80"],
 };
 
-const variables = (i: 0 | 1) =>
+const variables = (colourIn: (pair: [light: string, dark: string]) => string) =>
   Object.entries(COLOURS)
-    .map(([name, pair]) => `--cv-${name}:${pair[i]}`)
+    .map(([name, pair]) => `--cv-${name}:${colourIn(pair)}`)
     .join(";");
 
-/** The rules that set the colours: dark inside `.dark`, as VitePress has it. */
-export const colourRules = `.context-viewer{${variables(0)}}.dark .context-viewer{${variables(1)}}`;
+/** The rule that sets the colours, for the colour scheme of the page. */
+export const colourRule = `.context-viewer{${variables(([light, dark]) => `light-dark(${light},${dark})`)}}`;
 
 /** The CSS variable of a series of a timeline. */
 export function colourOf(name: string, series: string[]): string {
@@ -54,9 +54,6 @@ export function colourOf(name: string, series: string[]): string {
   const results = series.filter((each) => each.startsWith("result:"));
   return `var(--cv-result-${name === "result:" ? 4 : results.indexOf(name)})`;
 }
-
-/** The colour of a compaction is that of what it takes. */
-export const colourFor = (compaction: Compaction): string => `var(--cv-${takenBy(compaction)})`;
 
 export type View = "context" | "cache" | "cost";
 type Page = NonNullable<Plot.PlotOptions["document"]>;
@@ -71,45 +68,26 @@ const MARK = 14; // pixels from one mark to the next
 const NEAR = 1.25; // of the largest prompt: a limit up to there is drawn
 
 /** Of each of `most` columns of model calls the item that weighs most. */
-function heaviest<Item>(items: Item[], calls: number, most: number, of: (item: Item) => { x: number; weight: number }) {
-  const each = Math.max(1, Math.ceil(calls / most));
-  const columns = new Map<number, Item>();
-  for (const item of items) {
-    const { x, weight } = of(item);
-    const column = Math.floor(x / each);
-    const best = columns.get(column);
-    if (best === undefined || weight > of(best).weight) columns.set(column, item);
-  }
-  return [...columns.values()];
+function heaviest<Item extends { x: number; weight: number }>(items: Item[], calls: number, most: number): Item[] {
+  const width = Math.max(1, Math.ceil(calls / most));
+  const columns = [...groupBy(items, ({ x }) => Math.floor(x / width)).values()];
+  return columns.flatMap((all) => all[largestOf(all.map(({ weight }) => weight))] ?? []);
 }
 
 /** The model calls that are drawn: of each column the largest, or the most expensive. */
 function columnsOf({ moments }: Timeline, view: View): number[] {
-  const weightOf = ({ tokens, cost }: Timeline["moments"][number]) => (view === "cost" ? sumOf(cost) : tokens);
-  const calls = moments.map((moment, x) => ({ x, weight: weightOf(moment) }));
-  return heaviest(calls, moments.length, MOST_COLUMNS, (call) => call).map(({ x }) => x);
+  const calls = moments.map(({ tokens, cost }, x) => ({ x, weight: view === "cost" ? sumOf(cost) : tokens }));
+  return heaviest(calls, moments.length, MOST_COLUMNS).map(({ x }) => x);
 }
 
-/** How many marks there is space for in a chart. */
-const marksIn = (width: number) => (width - MARGIN.left - MARGIN.right) / MARK;
-
-/** The compactions that are drawn: of those that are too close to be told apart, the one that took away most. */
-const drawnCompactions = ({ compactions, moments }: Timeline, width: number): Compaction[] =>
-  heaviest(compactions, moments.length, marksIn(width), ({ moment: x, before, after }) => {
-    return { x, weight: before.tokens - after.tokens };
-  });
+/** The signs that are drawn: of those that are too close to be told apart, the one that weighs most. */
+function signsIn<Sign extends { x: number; weight: number }>(signs: Sign[], { moments }: Timeline, width: number) {
+  return heaviest(signs, moments.length, (width - MARGIN.left - MARGIN.right) / MARK);
+}
 
 /** What a prompt is sent as, and what a model call is paid for. */
 const SENT = ["read", "written", "input"] as const;
 export const PAID = [...SENT, "output"] as const;
-
-/** At most `most` whole numbers from 1 to `last`, evenly spread. */
-function wholeTicks(last: number, most: number): number[] {
-  const least = last / most;
-  const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
-  const step = power * ([1, 2, 5].find((each) => each * power >= least) ?? 10);
-  return Array.from({ length: Math.floor(last / step) }, (_, i) => (i + 1) * step - 1);
-}
 
 type Row = { x: number; y: number; series: string };
 
@@ -122,42 +100,42 @@ function partsOf({ series }: Timeline, view: View, moment?: Moment): { series: s
 
 /** The rows of an area in steps, each as wide as the calls of its column. */
 function rowsOf(timeline: Timeline, view: View): Row[] {
-  const columns = columnsOf(timeline, view).map((x) => ({ x, call: x }));
-  const first = { x: -0.5, call: columns[0]?.call ?? 0 };
-  const last = { x: timeline.moments.length - 0.5, call: columns.at(-1)?.call ?? 0 };
+  const columns = columnsOf(timeline, view).map((call) => ({ x: call + 1, call }));
+  const first = { x: 0.5, call: columns[0]?.call ?? 0 };
+  const last = { x: timeline.moments.length + 0.5, call: columns.at(-1)?.call ?? 0 };
   return [first, ...columns, last].flatMap(({ x, call }) =>
     partsOf(timeline, view, timeline.moments[call]).map((part) => ({ x, ...part })),
   );
 }
 
-const LABEL = { fill: "var(--cv-text)", stroke: "var(--cv-ground)", strokeWidth: 3, className: "cv-label" };
+const LABEL = { fill: "var(--cv-text)", stroke: "var(--cv-ground)", strokeWidth: 3 };
 /** So many signs have no lines and labels, which would be all that one sees. */
 const isMany = (signs: unknown[], width: number) => signs.length > width / 90;
 
-function missSigns({ moments }: Timeline, width: number): Plot.Markish[] {
-  const missed = moments.flatMap((moment, x) => (isMissed(moment) ? { x, weight: moment.missed?.tokens ?? 0 } : []));
-  const drawn = heaviest(missed, moments.length, marksIn(width), (each) => each).map(({ x }) => x - 0.5);
+function missSigns(timeline: Timeline, width: number): Plot.Markish[] {
+  const missed = timeline.moments.flatMap((moment, i) => {
+    return isMissed(moment) ? { x: i + 0.5, weight: moment.missed?.tokens ?? 0 } : [];
+  });
+  const drawn = signsIn(missed, timeline, width);
   const lines = isMany(drawn, width) ? [] : drawn;
   return [
-    Plot.ruleX(lines, { stroke: "var(--cv-cold)", strokeDasharray: "1 3", strokeWidth: 2 }),
-    Plot.dot(drawn, {
-      ...{ x: (x: number) => x, frameAnchor: "top", dy: -8, r: 4 },
-      ...{ fill: "var(--cv-cold)", symbol: "diamond2" },
-    }),
+    Plot.ruleX(lines, { x: "x", stroke: "var(--cv-cold)", strokeDasharray: "1 3", strokeWidth: 2 }),
+    Plot.dot(drawn, { x: "x", frameAnchor: "top", dy: -8, r: 4, fill: "var(--cv-cold)", symbol: "diamond2" }),
   ];
 }
 
-function requestSigns({ moments, requests, blocks }: Timeline, width: number): Plot.Markish {
-  const drawn = heaviest(requests, moments.length, marksIn(width), ({ moment: x }) => ({ x, weight: 0 }));
-  return Plot.dot(drawn, {
-    ...{ x: ({ moment }) => moment - 0.5, frameAnchor: "bottom", dy: 4, r: 5 },
+function requestSigns(timeline: Timeline, width: number): Plot.Markish {
+  const requests = timeline.requests.map(({ moment, block }) => {
+    return { x: moment + 0.5, weight: 0, title: timeline.blocks[block]?.label };
+  });
+  return Plot.dot(signsIn(requests, timeline, width), {
+    ...{ x: "x", frameAnchor: "bottom", dy: 4, r: 5, title: "title" },
     ...{ fill: "var(--cv-request)", stroke: "var(--cv-ground)", symbol: "triangle" },
-    title: ({ block }) => blocks[block]?.label,
   });
 }
 
-function limitSigns(limits: Timeline["limits"], words: Words): Plot.Markish[] {
-  const text = ({ tokens, source }: Timeline["limits"][number]) => words.limit(tokens, source);
+function limitSigns(limits: Limit[], words: Words): Plot.Markish[] {
+  const text = ({ tokens, source }: Limit) => words.limit(tokens, source);
   const place = { y: "tokens", frameAnchor: "left", textAnchor: "start", dx: 4, dy: 9 } as const;
   return [
     Plot.ruleY(limits, { y: "tokens", stroke: "var(--cv-alert)", strokeDasharray: "6 4", strokeWidth: 1.5 }),
@@ -167,9 +145,11 @@ function limitSigns(limits: Timeline["limits"], words: Words): Plot.Markish[] {
 
 /** An arrow for each compaction, and how much it took. */
 function compactionSigns(timeline: Timeline, width: number, words: Words): Plot.Markish[] {
-  const drawn = drawnCompactions(timeline, width).map((each) => {
-    return { x: each.moment - 0.5, from: each.before.tokens, to: each.after.tokens, colour: colourFor(each) };
+  const compactions = timeline.compactions.map((each) => {
+    const [from, to] = [each.before.tokens, each.after.tokens];
+    return { x: each.moment + 0.5, weight: from - to, from, to, colour: `var(--cv-${takenBy(each)})` };
   });
+  const drawn = signsIn(compactions, timeline, width);
   const stroke = { value: "colour", scale: null };
   const strokeWidth = isMany(drawn, width) ? 1 : 2.5;
   const isEarly = ({ x }: { x: number }) => x < timeline.moments.length / 10; // to the left there is the axis
@@ -177,19 +157,18 @@ function compactionSigns(timeline: Timeline, width: number, words: Words): Plot.
     const placed = drawn.filter((each) => isEarly(each) === (textAnchor === "start"));
     return Plot.text(isMany(drawn, width) ? [] : placed, {
       ...{ ...LABEL, x: "x", y: "from", dy: -9, textAnchor },
-      text: ({ from, to }) => `−${words.short(from - to)}`,
+      text: ({ weight }) => `−${words.short(weight)}`,
     });
   });
   return [Plot.ruleX(drawn, { x: "x", y1: "to", y2: "from", markerStart: "arrow", stroke, strokeWidth }), ...labels];
 }
 
-/** The largest value of a chart, and the limits that are near it. */
-function topOf(timeline: Timeline, view: View): { most: number; limits: Timeline["limits"] } {
-  const { moments, compactions } = timeline;
+/** The largest value of a chart, and the limit, if that is near it. */
+function topOf({ moments, compactions, limit }: Timeline, view: View): { most: number; limits: Limit[] } {
   const values = moments.map(({ cost, tokens }) => (view === "cost" ? sumOf(cost) : tokens));
   if (view !== "context") return { most: Math.max(...values), limits: [] };
   const most = Math.max(...values, ...compactions.map(({ before }) => before.tokens));
-  return { most, limits: timeline.limits.filter(({ tokens }) => tokens <= NEAR * most) };
+  return { most, limits: limit && limit.tokens <= NEAR * most ? [limit] : [] };
 }
 
 /** `context`: what each prompt is made of; `cache`: what of it was read from the cache; `cost`: what was paid. */
@@ -209,11 +188,10 @@ export function drawChart(timeline: Timeline, { document, width, words, view = "
     ...{ marginLeft: MARGIN.left, marginRight: MARGIN.right, marginTop: MARGIN.top },
     style: { background: "transparent", color: "var(--cv-text)", fontSize: "12px" },
     x: {
-      domain: [-0.5, moments.length - 0.5],
+      domain: [0.5, moments.length + 0.5], // the first call is from 0.5 to 1.5
       axis: isContext ? "bottom" : null,
       label: words.request,
-      ticks: wholeTicks(moments.length, width / 50),
-      tickFormat: (x) => `${x + 1}`,
+      ticks: Math.min(moments.length, width / 50),
     },
     y: {
       domain: [0, isContext ? top * 1.04 : top],
@@ -241,7 +219,7 @@ export function drawFigure(timeline: Timeline, options: ChartOptions & { title: 
   const names = /plot-marker-\d+/g; // numbered on from one picture to the next
   const markers = [...new Set(holder.innerHTML.match(names))];
   const drawn = holder.innerHTML.replace(names, (name: string) => `marker-${markers.indexOf(name) + 1}`);
-  const style = `svg{font:12px system-ui,sans-serif;fill:var(--cv-text);background:var(--cv-ground);${variables(0)}}@media (prefers-color-scheme:dark){svg{${variables(1)}}}`;
+  const style = `svg{font:12px system-ui,sans-serif;fill:var(--cv-text);background:var(--cv-ground);${variables(([light]) => light)}}@media (prefers-color-scheme:dark){svg{${variables(([, dark]) => dark)}}}`;
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${bottom}" viewBox="0 0 ${width} ${bottom}" role="img" aria-labelledby="title desc">
 <title id="title">${escapeXml(title)}</title>
 <desc id="desc">${escapeXml(description)}</desc>

@@ -27,8 +27,7 @@ function shownUnexplained(tokens: number, words: Words): Shown[] {
 }
 
 /** How large a prompt is, what of the limit that is, and what the call cost. */
-export function factsOf({ limits }: Timeline, moment: Moment, words: Words): string {
-  const [limit] = limits;
+export function factsOf({ limit }: Timeline, moment: Moment, words: Words): string {
   const share = limit && words.share(moment.tokens / limit.tokens, words.limit(limit.tokens, limit.source));
   return facts(words.tokens(moment.tokens), share, dollars(dollarsOf([moment])));
 }

@@ -1,7 +1,7 @@
 /** What a session cost, what of that its cache misses took, what filled it: each with a model call that shows it. */
 import { groupBy, largestOf, sum } from "./numbers.ts";
 import { sumOf } from "./prices.ts";
-import { type Block, dollarsOf, largestPrompt, type Missed, type Moment, type Timeline } from "./timeline.ts";
+import { type Block, dollarsOf, type Missed, type Moment, type Timeline } from "./timeline.ts";
 
 /** Model calls are named by their index. Sizes are tokens. */
 export type Diagnosis = {
@@ -47,7 +47,8 @@ export function diagnose(timeline: Timeline): Diagnosis {
     most: largestOf(moments.map(({ cost }) => sumOf(cost))),
     ...causes,
     compacted,
-    ...topOf(timeline),
+    largest: timeline.largest,
+    top: topOf(timeline),
     again: readAgain(timeline),
   };
 }
@@ -79,13 +80,11 @@ function causesIn(moments: Moment[]): Pick<Diagnosis, "missed" | "compacted"> {
   };
 }
 
-function topOf(timeline: Timeline): Pick<Diagnosis, "largest" | "top"> {
-  const { moments, series } = timeline;
-  const largest = largestPrompt(timeline);
+function topOf({ moments, series, largest }: Timeline): Diagnosis["top"] {
   const { sizes = [], tokens = 0 } = moments[largest] ?? {};
   const shares = series.map((name, i) => ({ series: name, share: (sizes[i] ?? 0) / tokens }));
-  const top = shares.filter(({ share }) => share > 0).sort((a, b) => b.share - a.share);
-  return { largest, top: top.slice(0, 2) };
+  const sorted = shares.filter(({ share }) => share > 0).sort((a, b) => b.share - a.share);
+  return sorted.slice(0, 2);
 }
 
 function readAgain(timeline: Timeline): Diagnosis["again"] {

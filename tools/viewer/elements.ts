@@ -15,14 +15,6 @@ export function make<Tag extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** An element of a picture. */
-export function makeSvg(tag: string, attributes: Record<string, string | number>, ...children: Node[]): SVGElement {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, `${value}`);
-  element.append(...children);
-  return element;
-}
-
 export function makeButton(label: string | Node[], click: () => void): HTMLButtonElement {
   const button = make("button", { type: "button" }, ...label);
   button.addEventListener("click", click);

@@ -7,7 +7,7 @@ import { WORDS } from "./languages.ts";
 import { readTimeline } from "./read-timeline.ts";
 
 function drawDemo(root: string, language: "en" | "zh"): string {
-  const timeline = readTimeline(readFileSync(join(root, "tools/viewer/demo.jsonl"), "utf8"), "demo.jsonl");
+  const timeline = readTimeline(readFileSync(join(root, "tools/viewer/demo.jsonl"), "utf8"));
   const { document } = parseHTML("<html></html>");
   const words = WORDS[language];
   const texts = { title: words.demo, description: words.overview(timeline) };

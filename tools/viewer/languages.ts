@@ -2,9 +2,7 @@
 import type { Skipped } from "../sessions/conversation.ts";
 import type { Lost } from "./lost.ts";
 import { counted, percent, whole } from "./numbers.ts";
-import type { PriceList } from "./prices.ts";
 import type { Compaction, Fate, Missed, Moment, Side, Timeline } from "./timeline.ts";
-import { isClearing, largestPrompt } from "./timeline.ts";
 
 export type Language = "en" | "zh";
 
@@ -54,7 +52,7 @@ const en = {
   atCompaction: (n: number, of: number) => `At the compaction ${en.beforeCall(n, of)}`,
   compactions: "Compactions",
   share: (share: number, of: string) => `${percent(share)} of the ${of}`,
-  estimate: "estimated from the blocks, as the file has only a part of the count",
+  estimate: "estimated from the blocks",
   diagnosis: {
     cost: (paid: string, isEstimate: boolean) => `The session cost ${isEstimate ? "about " : ""}${paid}`,
     unpriced: "What the session cost is not known, as the file names no model with a known price",
@@ -140,38 +138,18 @@ const en = {
   next: "Next",
   previous: "Previous",
   hits: (n: number, of: number) => (of === 0 ? "no hits" : `${n} of ${of}`),
-  prices: (model: string, list?: PriceList) =>
-    list
-      ? `${model}, a million tokens (November 2026): input $${list.input}, read from the cache $${list.read}, written $${list.written} (for an hour $${list.hour}), output $${list.output}.`
-      : `${model}: its prices are not known here.`,
+  prices: "What calls cost is reckoned at the list prices of November 2026.",
   demo: "The context of s06 in npm run demo, model call by model call",
-  overview: (timeline: Timeline) => {
-    const clearings = clearingsIn(timeline) > 0 ? ` (${clearingsIn(timeline)} of layer 1)` : "";
-    const counts = `${counted(timeline.moments.length, "model call")}, ${counted(timeline.compactions.length, "compaction")}`;
-    return `${timeline.format}: ${counts}${clearings}, largest prompt ${largestIn(timeline)} tokens.`;
-  },
-  source: ({ isCounted, charsPerToken }: Timeline) => {
-    const ratio = `${charsPerToken.toFixed(1)} characters a token`;
-    return isCounted
-      ? `The sizes of prompts are counted by the API. Those of their parts are estimates, at ${ratio}; what is left is not in the file: the system prompt, the tools, and what else the client sends.`
-      : `Sizes are estimates, at ${ratio}; system and tools are missing, as the file holds no counts.`;
-  },
+  overview: ({ format, moments, compactions, largest }: Timeline) =>
+    `${format}: ${counted(moments.length, "model call")}, ${counted(compactions.length, "compaction")}, largest prompt ${whole(moments[largest]?.tokens ?? 0)} tokens.`,
+  source: ({ isCounted, charsPerToken }: Timeline) =>
+    `${isCounted ? "The API counted the prompts; the sizes of their parts" : "Sizes"} are estimates, at ${charsPerToken.toFixed(1)} characters a token.`,
   skipped: ({ reason, count, lines }: Skipped) =>
     `${whole(count)} × ${reason}${lines.length > 0 ? ` (line ${lines.join(", ")}${count > lines.length ? ", …" : ""})` : ""}`,
   leftOut: (parts: string[]) => `Left out: ${parts.join("; ")}.`,
   took: ({ before, after }: Compaction) => `${whole(before.tokens)} → ${whole(after.tokens)}`,
 };
-const largestIn = (timeline: Timeline) => whole(timeline.moments[largestPrompt(timeline)]?.tokens ?? 0);
-const clearingsIn = ({ compactions }: Timeline) => compactions.filter(isClearing).length;
 export type Words = typeof en;
-
-const REASONS: [RegExp, string][] = [
-  [/^broken line$/, "无法解析的行"],
-  [/^line of a subagent$/, "子智能体的行"],
-  [/^line of an abandoned branch$/, "被放弃的分支"],
-  [/^reply of the client$/, "客户端生成的回复"],
-  [/^(.*) line$/, "$1 类型的行"],
-];
 
 const zh: Words = {
   choose: "选择会话文件",
@@ -210,7 +188,7 @@ const zh: Words = {
   beforeCall: (n, of) => (n > of ? "会话结尾处" : `第 ${whole(n)} 次模型调用之前`),
   atCompaction: (n, of) => `${zh.beforeCall(n, of)}的压缩`,
   share: (share, of) => `占${of} 的 ${percent(share)}`,
-  estimate: "按内容块估算：文件里只记录了一部分",
+  estimate: "按内容块估算",
   diagnosis: {
     cost: (paid, isEstimate) => `这次会话的费用${isEstimate ? "约为" : "为"} ${paid}`,
     unpriced: "费用未知，因为文件里没有价格已知的模型",
@@ -290,26 +268,19 @@ const zh: Words = {
   next: "下一个",
   previous: "上一个",
   hits: (n, of) => (of === 0 ? "没有结果" : `${n} / ${of}`),
-  prices: (model, list) =>
-    list
-      ? `${model} 每百万 token 的价格（2026 年 11 月）：输入 $${list.input}，缓存命中 $${list.read}，写入缓存 $${list.written}（保留一小时 $${list.hour}），输出 $${list.output}。`
-      : `${model}：价格未知。`,
+  prices: "费用按 2026 年 11 月的标价计算。",
   demo: "npm run demo 中 s06 的上下文：每次模型调用由什么组成",
-  overview: (timeline) => {
-    const clearings = clearingsIn(timeline) > 0 ? `（其中第一层 ${clearingsIn(timeline)} 次）` : "";
-    const counts = `${whole(timeline.moments.length)} 次模型调用，${whole(timeline.compactions.length)} 次压缩`;
-    return `${timeline.format}：${counts}${clearings}，最大的提示词 ${largestIn(timeline)} token。`;
-  },
-  source: ({ isCounted, charsPerToken }) => {
-    const ratio = `每个 token ${charsPerToken.toFixed(1)} 个字符`;
-    return isCounted
-      ? `提示词的大小由 API 计数。各部分的大小按${ratio}估算；余下的部分不在文件里：系统提示词、工具，以及客户端另外发送的内容。`
-      : `大小按${ratio}估算；文件里没有计数，因此不含系统提示词与工具。`;
-  },
+  overview: ({ format, moments, compactions, largest }) =>
+    `${format}：${whole(moments.length)} 次模型调用，${whole(compactions.length)} 次压缩，最大的提示词 ${whole(moments[largest]?.tokens ?? 0)} token。`,
+  source: ({ isCounted, charsPerToken }) =>
+    `${isCounted ? "提示词由 API 计数；各部分的大小" : "大小"}按每个 token ${charsPerToken.toFixed(1)} 个字符估算。`,
   skipped: ({ reason, count, lines }) => {
-    const [pattern = /$^/, text = ""] = REASONS.find(([each]) => each.test(reason)) ?? [];
+    const reasons: Record<string, string> = {
+      ...{ "broken line": "无法解析的行", "reply of the client": "客户端生成的回复" },
+      ...{ "line of a subagent": "子智能体的行", "line of an abandoned branch": "被放弃的分支" },
+    };
     const places = lines.length > 0 ? `（第 ${lines.join("、")} 行${count > lines.length ? " …" : ""}）` : "";
-    return `${reason.replace(pattern, text)} × ${whole(count)}${places}`;
+    return `${reasons[reason] ?? reason.replace(/ line$/, " 类型的行")} × ${whole(count)}${places}`;
   },
   leftOut: (parts) => `未显示：${parts.join("；")}。`,
   took: ({ before, after }) => `${whole(before.tokens)} → ${whole(after.tokens)}`,

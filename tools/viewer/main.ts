@@ -1,5 +1,5 @@
 /** The viewer: opens a session and shows its context over time, at a model call and at a compaction. */
-import { colourRules } from "./context-chart.ts";
+import { colourRule } from "./context-chart.ts";
 import { make } from "./elements.ts";
 import { type Language, WORDS, type Words } from "./languages.ts";
 import { makeSession, type Shown } from "./session.ts";
@@ -75,7 +75,7 @@ export function mount(element: HTMLElement, { source, served, lang = "en" }: Opt
   const chooser = makeChooser(words, choose, end.signal);
   const sessions = served && makeSessions(words, served.isOpen, () => file, open);
   sessions?.append(chooser);
-  const parts = [make("style", {}, colourRules), title, sessions ?? chooser, status, body];
+  const parts = [make("style", {}, colourRule), title, sessions ?? chooser, status, body];
   element.replaceChildren(make("section", { className: "context-viewer", lang }, ...parts));
   const address = stepInAddress();
   if (served) open(address.file ?? served.file, address);

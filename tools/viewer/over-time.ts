@@ -1,7 +1,7 @@
 /** The context over all model calls: charts, and a slider that goes from call to call. */
 import { bottomOf, colourOf, drawChart, heightOf, MARGIN, PAID, type View } from "./context-chart.ts";
 import { factsOf } from "./details.ts";
-import { type Item, make, makeLegend, makeSvg } from "./elements.ts";
+import { type Item, make, makeLegend } from "./elements.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
 import { isMissed, type Step, type Timeline, takenBy } from "./timeline.ts";
 
@@ -33,8 +33,7 @@ export function makeOverTime(timeline: Timeline, words: Words, show: (step: Step
     return MARGIN.left + (space * (index + 0.5)) / moments.length;
   };
   function moveTo(index: number): void {
-    for (const line of plots.querySelectorAll(".cv-cursor"))
-      line.setAttribute("transform", `translate(${placeOf(index)})`);
+    for (const { cursor } of charts) cursor.style.left = `${placeOf(index)}px`;
     slider.value = `${index + 1}`;
     slider.ariaValueText = factsAt(index);
     tell(index);
@@ -60,7 +59,7 @@ function viewsOf({ moments }: Timeline): View[] {
   return views;
 }
 
-type Chart = { element: HTMLElement; draw: (width: number) => void };
+type Chart = { element: HTMLElement; cursor: HTMLElement; draw: (width: number) => void };
 
 /** A chart that says which call is clicked or pointed at, or which compaction, where its arrow is near. */
 function makeChart(
@@ -72,6 +71,8 @@ function makeChart(
 ): Chart {
   const { moments, compactions } = timeline;
   const element = make("div", { className: "cv-chart" });
+  const cursor = make("div", { className: "cv-cursor" });
+  cursor.style.height = `${heightOf(view) - MARGIN.top - bottomOf(view)}px`;
   element.style.minHeight = `${heightOf(view)}px`; // until it is drawn
   const stepAt = ({ clientX }: MouseEvent): Required<Step> => {
     const { left, width } = element.getBoundingClientRect();
@@ -83,12 +84,9 @@ function makeChart(
   element.addEventListener("click", (event) => choose(stepAt(event)));
   element.addEventListener("pointermove", (event) => tell(stepAt(event).call));
   const draw = (width: number) => {
-    const chart = drawChart(timeline, { document, width, words, view });
-    const cursor = makeSvg("line", { class: "cv-cursor", y1: MARGIN.top, y2: heightOf(view) - bottomOf(view) });
-    chart.insertBefore(cursor, chart.querySelector(".cv-label")); // which stays readable
-    element.replaceChildren(chart);
+    element.replaceChildren(drawChart(timeline, { document, width, words, view }), cursor);
   };
-  return { element, draw };
+  return { element, cursor, draw };
 }
 
 /** The charts, with the slider below the first, and what their colours and signs mean. */

@@ -52,7 +52,7 @@ const button = (label: RegExp) =>
 const settle = () => new Promise((resolve) => setTimeout(resolve));
 
 async function show(session: string, isNew = true): Promise<void> {
-  answers[0]?.({ ...readTimeline(session, "session.jsonl"), isNew });
+  answers[0]?.({ ...readTimeline(session), isNew });
   await settle(); // the chart is drawn
 }
 async function open(session: string, options: Options = {}): Promise<void> {
@@ -113,8 +113,7 @@ test("a model call says its share of the window, its model, what it cost and wha
     text(".cv-diagnosis li")[0] ?? "",
     /^The session cost \$0\.076, without 1 summary, whose cost is not in the file: 4 model calls sent/,
   );
-  assert.match(text("footer").join(), /input \$5, read from the cache \$0\.5, written \$6\.25/);
-  assert.doesNotMatch(text("footer").join(), /0\.076/); // the sum is where one looks first
+  assert.match(text("footer").join(), /list prices of November 2026/);
   assert.equal(text(".cv-chart svg").length, 3);
 });
 
@@ -159,7 +158,7 @@ test("output that the file has only a part of is estimated from the blocks, and 
 test("a model without a known price has tokens, and no dollars", async () => {
   await open(session(4, { model: "claude-opus-5-9" }));
   assert.doesNotMatch(text("section").join(), /\$\d/);
-  assert.match(text("footer").join(), /claude-opus-5-9: its prices are not known here\./);
+  assert.match(text(".cv-diagnosis li")[0] ?? "", /^What the session cost is not known/);
   assert.equal(text(".cv-chart svg").length, 2);
 });
 
@@ -203,7 +202,7 @@ test("a compaction: both sides add up, with what is not in the file; what nothin
   assert.deepEqual(text(".cv-reader mark"), ["8443"]);
 });
 
-test("layer 1 and a summary are drawn apart; the legend and the overview name both", async () => {
+test("layer 1 and a summary are drawn apart; the legend names both", async () => {
   const demo = readFileSync(path("demo.jsonl"), "utf8");
   const count = (mark: string) => demo.split(mark).length - 1;
   await open(demo);
@@ -213,7 +212,7 @@ test("layer 1 and a summary are drawn apart; the legend and the overview name bo
     text(".cv-legend").join(),
     /compaction: what it took away.*layer 1: old results cleared|layer 1.*compaction/,
   );
-  const compactions = `${count('"type":"compaction"')} compactions (${count('"trigger":"micro"')} of layer 1)`;
+  const compactions = `${count('"type":"compaction"')} compactions,`;
   assert.ok(text(".cv-status").join().includes(compactions), compactions);
 });
 
@@ -251,7 +250,7 @@ test("the arrow of a compaction in the chart opens it; the cursor is in one line
   await open(session(6));
   const chart = find(".cv-chart")[0] ?? assert.fail();
   const style = find("input[type=range]")[0]?.style ?? assert.fail();
-  const cursor = Number(/[\d.]+/.exec(find(".cv-cursor")[0]?.getAttribute("transform") ?? "")?.[0]);
+  const cursor = parseFloat(find(".cv-cursor")[0]?.style.left ?? "");
   const [left, width] = [parseFloat(style.marginLeft), parseFloat(style.width)];
   assert.ok(Math.abs(left + 8 + (width - 16) / 5 - cursor) < 0.01, `${left} ${width} ${cursor}`); // the second of six
   Object.assign(HTMLElement.prototype, { getBoundingClientRect: () => ({ left: 0, width: 800 }) });

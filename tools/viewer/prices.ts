@@ -37,16 +37,6 @@ export function costOf(usage?: Usage, model?: string): Cost | undefined {
 
 export const sumOf = (cost?: Cost): number => Object.values(cost ?? {}).reduce((sum, each) => sum + each, 0);
 
-export type PriceList = Record<"input" | "read" | "written" | "hour" | "output", number>;
-
-/** Dollars for a million tokens. */
-export function listOf(model: string): PriceList | undefined {
-  const price = priceOf(model);
-  if (!price) return undefined;
-  const [input, output, read] = price;
-  return { input, read: +(read * input).toFixed(3), written: 1.25 * input, hour: 2 * input, output };
-}
-
 /** Tokens of the model's window, if the model is known; an old one had a larger one for whoever asked for it. */
 export function windowOf(model: string | undefined, largest: number): number | undefined {
   const window = priceOf(model)?.[3];

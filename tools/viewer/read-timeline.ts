@@ -2,10 +2,10 @@
 import type { Clear, Message, Rewrite, Step } from "../sessions/conversation.ts";
 import { readConversation, textOf } from "../sessions/conversation.ts";
 import { CHARS_PER_TOKEN } from "../sessions/sizes.ts";
-import { groupBy, sum } from "./numbers.ts";
+import { groupBy, largestOf, sum } from "./numbers.ts";
 import { costOf, windowOf } from "./prices.ts";
-import type { Block, Compaction, Extent, Kind, Moment, Side, Size, Timeline } from "./timeline.ts";
-import { blocksAt, largestPrompt, seriesFor, totalOf } from "./timeline.ts";
+import type { Block, Compaction, Extent, Kind, Limit, Moment, Side, Size, Timeline } from "./timeline.ts";
+import { blocksAt, seriesFor, totalOf } from "./timeline.ts";
 
 const MANY_TOOLS = 4; // with a colour of their own
 /** Milliseconds that the prompt cache lives after a request. */
@@ -186,21 +186,18 @@ function seriesOf(blocks: Block[]): string[] {
   return [...kinds, ...names.slice(0, MANY_TOOLS), ...(names.length > MANY_TOOLS ? ["result:"] : [])];
 }
 
-/** Characters of each series at each model call. */
+/** Characters of each series at each model call: those of an epoch add up, block by block. */
 function charsBySeries({ blocks, epochs, moments }: Draw, series: string[]): number[][] {
-  const places = blocks.map((block) => series.indexOf(seriesFor(block, series)));
-  let sums: number[] = [];
-  let last: Extent = { epoch: -1, length: 0 };
-  return moments.map(({ epoch, length }) => {
-    const from = epoch === last.epoch ? last.length : 0;
-    if (from === 0) sums = series.map(() => 0);
-    for (const id of epochs[epoch]?.slice(from, length) ?? []) {
-      const place = places[id] ?? 0;
-      sums[place] = (sums[place] ?? 0) + (blocks[id]?.chars ?? 0);
+  const sums = epochs.map((ids) => {
+    const running = [series.map(() => 0)];
+    for (const block of ids.flatMap((id) => blocks[id] ?? [])) {
+      const last = running.at(-1) ?? [];
+      const place = series.indexOf(seriesFor(block, series));
+      running.push(last.with(place, (last[place] ?? 0) + block.chars));
     }
-    last = { epoch, length };
-    return [...sums];
+    return running;
   });
+  return moments.map(({ epoch, length }) => sums[epoch]?.[length] ?? []);
 }
 
 /** Characters per token: the median of what prompts grew by from one to the next. A few grow by what the file does not hold. */
@@ -262,11 +259,11 @@ function toTimeline(draw: Draw) {
 
 // --- files -----------------------------------------------------------------------------------------------------------
 
-/** The limits that a transcript has; for Claude Code the window of its newest model. */
-function limitsOf(steps: Step[], window?: number): Timeline["limits"] {
-  if (window) return [{ tokens: window, source: "window" }];
-  const recorded = new Set(steps.flatMap((step) => (step.type === "rewrite" ? (step.limit ?? []) : [])));
-  return [...recorded].map((tokens) => ({ tokens, source: "recorded" }));
+/** The newest limit that a transcript has; for Claude Code the window of its newest model. */
+function limitOf(steps: Step[], window?: number): Limit | undefined {
+  if (window) return { tokens: window, source: "window" };
+  const tokens = steps.findLast((step): step is Rewrite => step.type === "rewrite")?.limit;
+  return tokens ? { tokens, source: "recorded" } : undefined;
 }
 
 /** A side of a compaction as the file counts it; if it does not, by the model call beside it. */
@@ -279,7 +276,7 @@ function sideOf(draw: Draw, { tokens, charsPerToken, ...extent }: Edge, by: "bef
 }
 
 /** The timeline of a session of Claude Code or a transcript of s06; without model calls if the file is neither. */
-export function readTimeline(text: string, name: string): Timeline {
+export function readTimeline(text: string): Timeline {
   const { format, steps, skipped } = readConversation(text);
   const draw = follow(steps);
   const { blocks, epochs, requests } = draw;
@@ -288,8 +285,8 @@ export function readTimeline(text: string, name: string): Timeline {
     const [last, next] = [moments[rest.moment - 1], moments[rest.moment]];
     return { ...rest, before: sideOf(draw, before, "before", last), after: sideOf(draw, after, "next", next ?? last) };
   });
-  const largest = moments[largestPrompt({ moments })]?.tokens ?? 0;
-  const window = format === "Claude Code" ? windowOf(moments.at(-1)?.model, largest) : undefined;
-  const limits = limitsOf(steps, window);
-  return { name, format, blocks, epochs, moments, compactions, requests, limits, skipped, ...rest };
+  const largest = largestOf(moments.map(({ tokens }) => tokens));
+  const window = windowOf(moments.at(-1)?.model, moments[largest]?.tokens ?? 0);
+  const limit = limitOf(steps, format === "Claude Code" ? window : undefined);
+  return { format, blocks, epochs, moments, compactions, largest, requests, limit, skipped, ...rest };
 }

@@ -5,10 +5,9 @@ import { make, makeRows, stepIn } from "./elements.ts";
 import type { Words } from "./languages.ts";
 import { dollars } from "./numbers.ts";
 import { makeOverTime } from "./over-time.ts";
-import { listOf } from "./prices.ts";
 import type { Place } from "./reader.ts";
 import { sentencesOf } from "./sentences.ts";
-import { dollarsOf, largestPrompt, type Step, type Timeline } from "./timeline.ts";
+import { dollarsOf, type Step, type Timeline } from "./timeline.ts";
 
 /** What is shown of a session. A session that grows is shown again, and goes on from there. */
 export type Shown = { timeline: Timeline; step: Step; place: Place };
@@ -64,7 +63,7 @@ function stepAfter(timeline: Timeline, before?: Partial<Shown>): Step {
   const last = timeline.moments.length - 1;
   if (old && step?.call === old.moments.length - 1) return { call: last };
   const isStep = step?.call !== undefined || timeline.compactions[step?.compaction ?? -1];
-  return step && isStep ? step : { call: largestPrompt(timeline) };
+  return step && isStep ? step : { call: timeline.largest };
 }
 
 /** The model call that a step is at: the last one before a compaction. */
@@ -136,8 +135,8 @@ const makeList = (heading: string, list: HTMLElement) =>
 /** Where the sizes come from, the prices, and what of the file is not shown. */
 function makeSources(timeline: Timeline, words: Words): HTMLElement {
   const { moments, skipped } = timeline;
-  const models = new Set(moments.flatMap(({ model }) => model ?? []));
-  const texts = [words.source(timeline), ...[...models].map((model) => words.prices(model, listOf(model)))];
+  const texts = [words.source(timeline)];
+  if (moments.some(({ cost }) => cost)) texts.push(words.prices);
   if (skipped.length > 0) texts.push(words.leftOut(skipped.map(words.skipped)));
   return make("footer", { className: "cv-quiet" }, ...texts.map((text) => make("p", {}, text)));
 }

@@ -15,28 +15,33 @@ export type Listed = {
   compactions: number;
 };
 
-/** They are read whenever the list is opened; each is there as soon as it is read. `current`: the file that is shown. */
+/** They are read when the list is first opened; each is there as soon as it is read. `current`: the file that is shown. */
 export function makeSessions(words: Words, isOpen: boolean, current: () => string, choose: (file: string) => void) {
-  const list = make("ul", { className: "cv-rows cv-sessions" });
+  const list = make("ul", { className: "cv-rows cv-sessions" }, words.reading(words.sessions));
   const summary = make("summary", {}, words.sessions);
   const element = make("details", { open: isOpen }, summary, list);
+  let text = "";
   const select = (file: string) => {
     element.open = false;
     choose(file);
   };
+  function show(): void {
+    const lines = text.split("\n").slice(0, -1);
+    const listed = lines.map((line): Listed => JSON.parse(line));
+    summary.textContent = `${words.sessions} (${listed.length})`;
+    list.replaceChildren(...makeItems(listed, words, current(), select));
+  }
   async function read(): Promise<void> {
-    list.textContent ||= words.reading(words.sessions);
     const { body } = await fetch("sessions");
-    let text = "";
     for await (const part of body?.pipeThrough(new TextDecoderStream()) ?? []) {
       text += part;
-      const lines = text.split("\n").slice(0, -1);
-      const listed = lines.map((line): Listed => JSON.parse(line));
-      summary.textContent = `${words.sessions} (${listed.length})`;
-      list.replaceChildren(...makeItems(listed, words, current(), select));
+      show();
     }
   }
-  element.addEventListener("toggle", () => element.open && void read());
+  element.addEventListener("toggle", () => {
+    if (text) show();
+    else if (element.open) void read();
+  });
   list.addEventListener("keydown", (event) => step(list, event));
   return element;
 }
@@ -49,7 +54,6 @@ function makeItems(listed: Listed[], words: Words, current: string, select: (fil
     (each) => [each.request || each.file, factsOf(each)],
     ({ file }) => select(file),
   );
-  for (const [i, { parent }] of listed.entries()) rows.children[i]?.classList.toggle("cv-child", parent !== undefined);
   const buttons = [...rows.getElementsByTagName("button")];
   const chosen = buttons[listed.findIndex(({ file }) => file === current)];
   chosen?.setAttribute("aria-current", "true");

@@ -1,6 +1,6 @@
 /** What the viewer shows of a session, and how to look things up in it. */
 import type { Skipped, Usage } from "../sessions/conversation.ts";
-import { largestOf, sum } from "./numbers.ts";
+import { sum } from "./numbers.ts";
 import { type Cost, sumOf } from "./prices.ts";
 
 /** `client`: in the user's name, but not by the user. `unexplained`: counted, but not in the file. */
@@ -51,7 +51,6 @@ export type Compaction = {
   /** The first request after it; `moments.length` if there is none. */
   moment: number;
   trigger: string;
-  time?: number;
   before: Side;
   after: Side;
   /** Whether a model call wrote a summary for it. */
@@ -62,20 +61,22 @@ export type Compaction = {
   kept: number[];
 };
 export type Fate = "kept" | "thought" | "summarized" | "disk" | "withdrawn";
+/** `recorded`: in the compactions of a transcript. */
+export type Limit = { tokens: number; source: "recorded" | "window" };
 export type Timeline = {
-  name: string;
   format: "s06" | "Claude Code";
   blocks: Block[];
   /** Each compaction begins an epoch: blocks by id, in their order. */
   epochs: number[][];
   moments: Moment[];
   compactions: Compaction[];
+  /** The model call with the largest prompt. */
+  largest: number;
   /** What the user asked: the first model call with it, and its block. */
   requests: { moment: number; block: number }[];
   /** A kind, or `result:` and a tool; "" there is all the other tools. */
   series: string[];
-  /** Tokens. `recorded`: in the compactions of a transcript. */
-  limits: { tokens: number; source: "recorded" | "window" }[];
+  limit?: Limit;
   /** Whether the API counted the prompts; if not, they are estimates. */
   isCounted: boolean;
   /** Of the blocks: always an estimate. */
@@ -114,9 +115,6 @@ export function fatesOf(timeline: Timeline, compaction: Compaction): Map<number,
 export function blocksAt({ blocks, epochs }: Pick<Timeline, "blocks" | "epochs">, { epoch, length }: Extent): Block[] {
   return (epochs[epoch]?.slice(0, length) ?? []).flatMap((id) => blocks[id] ?? []);
 }
-
-/** The model call with the largest prompt. */
-export const largestPrompt = ({ moments }: Pick<Timeline, "moments">) => largestOf(moments.map(({ tokens }) => tokens));
 
 /** Whether the prompt cache was missed. What a compaction makes new is written to it, and not missed. */
 export const isMissed = ({ missed }: Moment) => missed !== undefined && missed.why !== "compaction";

@@ -21,14 +21,14 @@ import { blocksAt, type Compaction, fatesOf, type Timeline } from "./timeline.ts
 const path = (name: string) => fileURLToPath(new URL(`../../${name}`, import.meta.url));
 const linesOf = (...lines: object[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join("");
 
-function open(text: string, name = "session.jsonl"): Timeline {
-  const timeline = readTimeline(text, name);
+function open(text: string): Timeline {
+  const timeline = readTimeline(text);
   assert.ok(timeline.blocks.length > 0);
   return timeline;
 }
 /** Lines of s06. */
 const own = (...messages: object[]) => messages.map((message) => ({ message, state: {} }));
-const openFile = (name: string) => open(readFileSync(path(name), "utf8"), name);
+const openFile = (name: string) => open(readFileSync(path(name), "utf8"));
 const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
 
 /** How often each fate came upon the blocks before a compaction. */
@@ -334,7 +334,7 @@ test("the sizes of a run of s06 are those that the server counted, and layer 1 i
   }
   const triggers = timeline.compactions.map(({ trigger }) => trigger);
   assert.ok(triggers.includes("micro") && triggers.includes("tool"), `${triggers}`);
-  assert.deepEqual(timeline.limits, [{ tokens: 12_000, source: "recorded" }]);
+  assert.deepEqual(timeline.limit, { tokens: 12_000, source: "recorded" });
   for (const { before, after, moment } of timeline.compactions) {
     for (const side of [before, after]) assert.ok(side.unexplained > 100, `${side.unexplained}`);
     const next = timeline.moments[moment]?.tokens ?? 0;
@@ -405,7 +405,7 @@ test("a transcript shows what layer 1 cleared, what the summary took, and the li
   assert.deepEqual(after, ["request Read both.", summary, "file b.ts", "reply Understood."]);
   const cleared = micro && blocksAt(timeline, micro.after).find(({ original }) => original !== undefined);
   assert.equal(timeline.blocks[cleared?.original ?? -1]?.text, "a".repeat(6_000));
-  assert.deepEqual(timeline.limits, [{ tokens: 2_500, source: "recorded" }]);
+  assert.deepEqual(timeline.limit, { tokens: 2_500, source: "recorded" });
 });
 
 test("the demo cost what its usage says: the calls, and the summaries, at the prices of the model", () => {
@@ -508,7 +508,7 @@ test("broken lines are counted and named; the rest of the file is shown", () => 
 test("a file that is no session has no model call", () => {
   const png = Buffer.from("89504e470d0a1a0a0000000d49484452000000ff", "hex").toString("utf8");
   const files = { empty: " \n", binary: png, text: "Dear diary,\nnothing.\n", json: '{"name":"viewer"}\n' };
-  for (const [name, text] of Object.entries(files)) assert.deepEqual(readTimeline(text, name).moments, []);
+  for (const text of Object.values(files)) assert.deepEqual(readTimeline(text).moments, []);
 });
 
 // --- pictures and the command ----------------------------------------------------------------------------------------

@@ -8,11 +8,11 @@ export type Question = { name: string; file?: Blob; url?: string; isLive?: boole
 export type Answer = (Timeline & { isNew: boolean }) | { error: string };
 
 let known: string | undefined;
-function tell(text: string, name: string): void {
+function tell(text: string): void {
   if (text === known) return;
   const isNew = known === undefined || !text.startsWith(known);
   known = text;
-  postMessage({ ...readTimeline(text, name), isNew } satisfies Answer);
+  postMessage({ ...readTimeline(text), isNew } satisfies Answer);
 }
 
 async function textAt(url: string): Promise<string> {
@@ -21,11 +21,11 @@ async function textAt(url: string): Promise<string> {
   return response.text();
 }
 
-async function answer({ name, file, url = "", isLive }: Question): Promise<void> {
-  tell(file ? await file.text() : await textAt(url), name);
+async function answer({ file, url = "", isLive }: Question): Promise<void> {
+  tell(file ? await file.text() : await textAt(url));
   while (isLive) {
     await new Promise((resolve) => setTimeout(resolve, 1_000));
-    tell(await textAt(url), name);
+    tell(await textAt(url));
   }
 }
 
