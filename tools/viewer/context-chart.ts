@@ -74,12 +74,6 @@ function heaviest<Item extends { x: number; weight: number }>(items: Item[], cal
   return columns.flatMap((all) => all[largestOf(all.map(({ weight }) => weight))] ?? []);
 }
 
-/** The model calls that are drawn: of each column the largest, or the most expensive. */
-function columnsOf({ moments }: Timeline, view: View): number[] {
-  const calls = moments.map(({ tokens, cost }, x) => ({ x, weight: view === "cost" ? sumOf(cost) : tokens }));
-  return heaviest(calls, moments.length, MOST_COLUMNS).map(({ x }) => x);
-}
-
 /** The signs that are drawn: of those that are too close to be told apart, the one that weighs most. */
 function signsIn<Sign extends { x: number; weight: number }>(signs: Sign[], { moments }: Timeline, width: number) {
   return heaviest(signs, moments.length, (width - MARGIN.left - MARGIN.right) / MARK);
@@ -98,13 +92,17 @@ function partsOf({ series }: Timeline, view: View, moment?: Moment): { series: s
   return SENT.map((name) => ({ series: name, y: moment?.usage?.[name] ?? 0 }));
 }
 
-/** The rows of an area in steps, each as wide as the calls of its column. */
+/** The rows of an area in steps: of each column of calls the largest, or the most expensive. */
 function rowsOf(timeline: Timeline, view: View): Row[] {
-  const columns = columnsOf(timeline, view).map((call) => ({ x: call + 1, call }));
+  const { moments } = timeline;
+  const calls = moments.map(({ tokens, cost }, call) => {
+    return { x: call + 1, call, weight: view === "cost" ? sumOf(cost) : tokens };
+  });
+  const columns = heaviest(calls, moments.length, MOST_COLUMNS);
   const first = { x: 0.5, call: columns[0]?.call ?? 0 };
-  const last = { x: timeline.moments.length + 0.5, call: columns.at(-1)?.call ?? 0 };
+  const last = { x: moments.length + 0.5, call: columns.at(-1)?.call ?? 0 };
   return [first, ...columns, last].flatMap(({ x, call }) =>
-    partsOf(timeline, view, timeline.moments[call]).map((part) => ({ x, ...part })),
+    partsOf(timeline, view, moments[call]).map((part) => ({ x, ...part })),
   );
 }
 

@@ -92,11 +92,8 @@ function makeLargest(blocks: Shown[], reader: Reader, words: Words): HTMLElement
   return make("div", {}, make("h4", {}, words.largest), list);
 }
 
-/** What became of a block, or what it is, and the colour of that. */
-type Group = [name: string, colour: string];
-
 export function makeCompaction(timeline: Timeline, compaction: Compaction, words: Words, place: Place): HTMLElement {
-  const { moment, before, after, trigger, kept } = compaction;
+  const { moment, before, after, trigger } = compaction;
   const fates = fatesOf(timeline, compaction);
   const reader = makeReader(timeline, words, place);
   const old = grouped(shownAt(timeline, before, words), ({ block }) => {
@@ -104,7 +101,7 @@ export function makeCompaction(timeline: Timeline, compaction: Compaction, words
     return [words.fates[fate], `var(--cv-${fate})`];
   });
   const young = grouped(shownAt(timeline, after, words), ({ block, kind, colour }) => {
-    if (kept.includes(block.id)) return [words.fates.kept, "var(--cv-kept)"];
+    if (fates.has(block.id)) return [words.fates.kept, "var(--cv-kept)"];
     if (block.thought !== undefined) return [words.fates.thought, "var(--cv-thought)"];
     return block.original === undefined ? [kind, colour] : [words.fates.disk, "var(--cv-disk)"];
   });
@@ -128,8 +125,11 @@ export function makeCompaction(timeline: Timeline, compaction: Compaction, words
 
 type Grouped = { shown: Shown; name: string };
 
-/** Blocks in the colour of their group, with its name before what they are. What is not in the file stays what it is. */
-function grouped(blocks: Shown[], groupOf: (shown: Shown) => Group): Grouped[] {
+/**
+ * Blocks in the colour of their group, with its name before what they are. What is not in the file stays what it is.
+ * `groupOf`: what became of a block, or what it is, and the colour of that.
+ */
+function grouped(blocks: Shown[], groupOf: (shown: Shown) => [name: string, colour: string]): Grouped[] {
   return blocks.map((shown) => {
     const { kind } = shown;
     const [name, colour] = shown.block.kind === "unexplained" ? [kind, shown.colour] : groupOf(shown);
@@ -154,7 +154,7 @@ function makeLost(lost: Lost[], blocks: Shown[], reader: Reader, words: Words): 
   const makeChip = ({ text, block }: Lost) => {
     const shown = blocks.find((each) => each.block.id === block.id);
     const at = Math.max(0, block.text.indexOf(text));
-    return makeButton(text, () => shown && reader.show(shown, { shown, at, length: text.length }));
+    return makeButton(() => shown && reader.show(shown, { shown, at, length: text.length }), text);
   };
   const groups = [...groupBy(lost, ({ kind }) => kind)].flatMap(([kind, items]) => [
     make("p", {}, words.lostKind(kind, items.length, MOST_LOST)),

@@ -15,7 +15,7 @@ export function make<Tag extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-export function makeButton(label: string | Node[], click: () => void): HTMLButtonElement {
+export function makeButton(click: () => void, ...label: (Node | string)[]): HTMLButtonElement {
   const button = make("button", { type: "button" }, ...label);
   button.addEventListener("click", click);
   return button;
@@ -32,11 +32,8 @@ export function makeRows<Each>(items: Each[], wordsOf: (item: Each) => string[],
     const [name = "", ...rest] = wordsOf(item);
     const label = make("span", { className: "cv-name", title: name }, name);
     const facts = make("span", { className: "cv-quiet" }, rest.join(" · "));
-    return make(
-      "li",
-      {},
-      makeButton([label, facts], () => select(item)),
-    );
+    const button = makeButton(() => select(item), label, facts);
+    return make("li", {}, button);
   });
   return make("ul", { className: "cv-rows" }, ...made);
 }
@@ -111,7 +108,7 @@ function makePart(all: Shown[], tokens: number, words: Words, select: () => void
   const [first] = all;
   const name = all.length === 1 && first ? nameOf(first, words) : words.blocks(all.length);
   const largest = all[largestOf(all.map((shown) => shown.tokens))];
-  const button = makeButton([], select);
+  const button = makeButton(select);
   button.ariaLabel = button.title = `${name}, ${words.tokens(tokens)}`;
   button.style.flexGrow = `${tokens}`;
   button.style.background = largest?.colour ?? "";

@@ -2,7 +2,7 @@
 import type { Skipped } from "../sessions/conversation.ts";
 import type { Lost } from "./lost.ts";
 import { counted, percent, whole } from "./numbers.ts";
-import type { Compaction, Fate, Missed, Moment, Side, Timeline } from "./timeline.ts";
+import type { Fate, Missed, Moment, Side, Timeline } from "./timeline.ts";
 
 export type Language = "en" | "zh";
 
@@ -17,14 +17,9 @@ const en = {
     `${name} holds no model call. Choose a transcript of s06 or a session of Claude Code, a .jsonl file.`,
   kinds: {
     ...{ unexplained: "not in the file", summary: "summary", file: "restored files" },
-    ...{
-      request: "requests",
-      client: "written by the client",
-      reply: "replies",
-      thinking: "thinking",
-      call: "tool calls",
-    },
-    ...{ read: "read from the cache", written: "written to the cache", input: "not cached", output: "output" },
+    ...{ request: "requests", client: "written by the client", reply: "replies", thinking: "thinking" },
+    ...{ call: "tool calls", output: "output" },
+    ...{ read: "read from the cache", written: "written to the cache", input: "not cached" },
   } as Record<string, string>,
   results: (tool: string) => (tool ? `results of ${tool}` : "results of other tools"),
   fates: {
@@ -57,9 +52,8 @@ const en = {
     cost: (paid: string, isEstimate: boolean) => `The session cost ${isEstimate ? "about " : ""}${paid}`,
     unpriced: "What the session cost is not known, as the file names no model with a known price",
     summaries: (count: number, paid: string) => `${paid} of it for ${counted(count, "summary", "summaries")}`,
-    otherSummaries: (count: number) =>
-      `without ${counted(count, "summary", "summaries")}, whose cost is not in the file`,
-    unpaid: (count: number) => `without ${counted(count, "call")} of unknown price`,
+    otherSummaries: (count: number) => `without ${counted(count, "summary", "summaries")} of unknown cost`,
+    unpaid: (count: number) => `without ${counted(count, "call")} of unknown cost`,
     sent: (calls: number, tokens: number, isCounted: boolean) =>
       `: ${counted(calls, "model call")} sent ${isCounted ? "" : "about "}${whole(tokens)} tokens.`,
     dearest: " The most expensive is ",
@@ -105,13 +99,13 @@ const en = {
   named: (name: string, value: string) => `${name}: ${value}`,
   calls: (count: number) => counted(count, "call"),
   largest: "The largest in this context, and what is in it more than once",
-  lost: "Named before, and by nothing that was left",
+  lost: "Named before the compaction, and nowhere after it",
   lostKind: (kind: Lost["kind"], count: number, most: number) =>
     `${whole(count)} ${kind}${count > most ? `, the ${most} named most` : ""}:`,
   thought: "This was thinking. Its text is the same; the API takes it as a reply now.",
   sessions: "Sessions",
-  listed: (calls: number, compactions: number) =>
-    `${counted(calls, "model call")} · ${counted(compactions, "compaction")}`,
+  counts: (calls: number, compactions: number) =>
+    `${counted(calls, "model call")}, ${counted(compactions, "compaction")}`,
   ofSubagent: "subagent",
   before: "Before",
   after: "After",
@@ -138,16 +132,15 @@ const en = {
   next: "Next",
   previous: "Previous",
   hits: (n: number, of: number) => (of === 0 ? "no hits" : `${n} of ${of}`),
-  prices: "What calls cost is reckoned at the list prices of November 2026.",
+  prices: "Costs follow the list prices of November 2026.",
   demo: "The context of s06 in npm run demo, model call by model call",
   overview: ({ format, moments, compactions, largest }: Timeline) =>
-    `${format}: ${counted(moments.length, "model call")}, ${counted(compactions.length, "compaction")}, largest prompt ${whole(moments[largest]?.tokens ?? 0)} tokens.`,
+    `${format}: ${en.counts(moments.length, compactions.length)}, largest prompt ${whole(moments[largest]?.tokens ?? 0)} tokens.`,
   source: ({ isCounted, charsPerToken }: Timeline) =>
     `${isCounted ? "The API counted the prompts; the sizes of their parts" : "Sizes"} are estimates, at ${charsPerToken.toFixed(1)} characters a token.`,
   skipped: ({ reason, count, lines }: Skipped) =>
     `${whole(count)} × ${reason}${lines.length > 0 ? ` (line ${lines.join(", ")}${count > lines.length ? ", …" : ""})` : ""}`,
   leftOut: (parts: string[]) => `Left out: ${parts.join("; ")}.`,
-  took: ({ before, after }: Compaction) => `${whole(before.tokens)} → ${whole(after.tokens)}`,
 };
 export type Words = typeof en;
 
@@ -193,8 +186,8 @@ const zh: Words = {
     cost: (paid, isEstimate) => `这次会话的费用${isEstimate ? "约为" : "为"} ${paid}`,
     unpriced: "费用未知，因为文件里没有价格已知的模型",
     summaries: (count, paid) => `其中 ${whole(count)} 次摘要花费 ${paid}`,
-    otherSummaries: (count) => `不含 ${whole(count)} 次摘要（其费用不在文件里）`,
-    unpaid: (count) => `不含 ${whole(count)} 次价格未知的调用`,
+    otherSummaries: (count) => `不含 ${whole(count)} 次费用未知的摘要`,
+    unpaid: (count) => `不含 ${whole(count)} 次费用未知的调用`,
     sent: (calls, tokens, isCounted) =>
       `：${whole(calls)} 次模型调用${isCounted ? "" : "约"}发送了 ${whole(tokens)} token。`,
     dearest: "最贵的是",
@@ -244,7 +237,7 @@ const zh: Words = {
     `${whole(count)} 个${{ paths: "路径", names: "名称", values: "值" }[kind]}${count > most ? `，列出提到最多的 ${most} 个` : ""}：`,
   thought: "这原是思考；文字未变，现在作为模型回复发给 API。",
   sessions: "会话",
-  listed: (calls, compactions) => `${whole(calls)} 次模型调用 · ${whole(compactions)} 次压缩`,
+  counts: (calls, compactions) => `${whole(calls)} 次模型调用，${whole(compactions)} 次压缩`,
   ofSubagent: "子智能体",
   compactions: "压缩",
   before: "压缩前",
@@ -271,7 +264,7 @@ const zh: Words = {
   prices: "费用按 2026 年 11 月的标价计算。",
   demo: "npm run demo 中 s06 的上下文：每次模型调用由什么组成",
   overview: ({ format, moments, compactions, largest }) =>
-    `${format}：${whole(moments.length)} 次模型调用，${whole(compactions.length)} 次压缩，最大的提示词 ${whole(moments[largest]?.tokens ?? 0)} token。`,
+    `${format}：${zh.counts(moments.length, compactions.length)}，最大的提示词 ${whole(moments[largest]?.tokens ?? 0)} token。`,
   source: ({ isCounted, charsPerToken }) =>
     `${isCounted ? "提示词由 API 计数；各部分的大小" : "大小"}按每个 token ${charsPerToken.toFixed(1)} 个字符估算。`,
   skipped: ({ reason, count, lines }) => {
@@ -283,7 +276,6 @@ const zh: Words = {
     return `${reasons[reason] ?? reason.replace(/ line$/, " 类型的行")} × ${whole(count)}${places}`;
   },
   leftOut: (parts) => `未显示：${parts.join("；")}。`,
-  took: ({ before, after }) => `${whole(before.tokens)} → ${whole(after.tokens)}`,
 };
 
 export const WORDS: Record<Language, Words> = { en, zh };

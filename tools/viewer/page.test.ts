@@ -111,7 +111,7 @@ test("a model call says its share of the window, its model, what it cost and wha
   // 3 × (9,000 × 0.5 + 200…400 × 6.25) and 9,000 × 6.25, 4 × (3 × 5 + 2 × 25), a million tokens each
   assert.match(
     text(".cv-diagnosis li")[0] ?? "",
-    /^The session cost \$0\.076, without 1 summary, whose cost is not in the file: 4 model calls sent/,
+    /^The session cost \$0\.076, without 1 summary of unknown cost: 4 model calls sent/,
   );
   assert.match(text("footer").join(), /list prices of November 2026/);
   assert.equal(text(".cv-chart svg").length, 3);

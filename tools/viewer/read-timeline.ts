@@ -167,10 +167,9 @@ function begin(draw: Draw, ids: number[], step: Pick<Rewrite, "trigger"> & Parti
   draw.epochs.push(ids);
   if (trigger === "resume" && before.length === 0) return;
   const after = { ...here(draw), tokens: step.after };
-  const kept = ids.filter((id) => old.has(id));
   const isSummary = ids.some((id) => draw.blocks[id]?.kind === "summary" && !old.has(id));
   const cost = costOf(usage, model);
-  draw.compactions.push({ moment: draw.moments.length, trigger, before, after, kept, isSummary, cost });
+  draw.compactions.push({ moment: draw.moments.length, trigger, before, after, isSummary, cost });
 }
 
 // --- sizes -----------------------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ export function makeSearch(blocks: Shown[], reader: Reader, words: Words, place:
     go(0);
   });
   input.addEventListener("keydown", ({ key, shiftKey }) => key === "Enter" && go(shiftKey ? -1 : 1));
-  const buttons = [makeButton(words.previous, () => go(-1)), makeButton(words.next, () => go(1))];
+  const buttons = [makeButton(() => go(-1), words.previous), makeButton(() => go(1), words.next)];
   return make("div", { className: "cv-search" }, input, ...buttons, count);
 }
 

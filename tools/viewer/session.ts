@@ -3,7 +3,7 @@ import { makeCompaction, makeMoment } from "./details.ts";
 import { diagnose } from "./diagnosis.ts";
 import { make, makeRows, stepIn } from "./elements.ts";
 import type { Words } from "./languages.ts";
-import { dollars } from "./numbers.ts";
+import { dollars, whole } from "./numbers.ts";
 import { makeOverTime } from "./over-time.ts";
 import type { Place } from "./reader.ts";
 import { sentencesOf } from "./sentences.ts";
@@ -121,7 +121,7 @@ function makeJumps({ compactions, moments }: Timeline, words: Words, goTo: (step
     [...compactions.entries()],
     ([, each]) => [
       `${words.beforeCall(each.moment + 1, moments.length)} · ${words.triggers[each.trigger] ?? each.trigger}`,
-      words.took(each),
+      `${whole(each.before.tokens)} → ${whole(each.after.tokens)}`,
     ],
     ([compaction]) => goTo({ compaction }),
   );

@@ -48,7 +48,7 @@ export function makeSessions(words: Words, isOpen: boolean, current: () => strin
 
 function makeItems(listed: Listed[], words: Words, current: string, select: (file: string) => void): Element[] {
   const factsOf = ({ parent, time, calls, compactions }: Listed) =>
-    facts(parent && words.ofSubagent, words.time(time), words.listed(calls, compactions));
+    facts(parent && words.ofSubagent, words.time(time), words.counts(calls, compactions));
   const rows = makeRows(
     listed,
     (each) => [each.request || each.file, factsOf(each)],

@@ -57,8 +57,6 @@ export type Compaction = {
   isSummary: boolean;
   /** Of the model call that wrote its summary, if the file says that. */
   cost?: Cost;
-  /** Blocks that are on both sides word for word. Thinking that became text is not one. */
-  kept: number[];
 };
 export type Fate = "kept" | "thought" | "summarized" | "disk" | "withdrawn";
 /** `recorded`: in the compactions of a transcript. */
@@ -97,18 +95,17 @@ export const totalOf = ({ input, read, written }: Usage) => input + read + writt
 
 /** What became of a block of the context before a compaction. */
 export function fatesOf(timeline: Timeline, compaction: Compaction): Map<number, Fate> {
-  const { before, after, kept } = compaction;
-  const isKept = new Set(kept);
-  const left = blocksAt(timeline, after);
+  const left = blocksAt(timeline, compaction.after);
+  const kept = new Set(left.map(({ id }) => id));
   const replaced = new Set(left.map(({ original }) => original));
   const thoughts = new Set(left.map(({ thought }) => thought));
   const taken = takenBy(compaction);
   const fateOf = ({ id, original }: Block): Fate => {
-    if (isKept.has(id)) return "kept";
+    if (kept.has(id)) return "kept";
     if (thoughts.has(id)) return "thought";
     return replaced.has(id) || original !== undefined ? "disk" : taken;
   };
-  return new Map(blocksAt(timeline, before).map((block) => [block.id, fateOf(block)]));
+  return new Map(blocksAt(timeline, compaction.before).map((block) => [block.id, fateOf(block)]));
 }
 
 /** The blocks of a request or of a side of a compaction, in their order. */
@@ -118,12 +115,11 @@ export function blocksAt({ blocks, epochs }: Pick<Timeline, "blocks" | "epochs">
 
 /** Whether the prompt cache was missed. What a compaction makes new is written to it, and not missed. */
 export const isMissed = ({ missed }: Moment) => missed !== undefined && missed.why !== "compaction";
-export const isClearing = ({ trigger }: Compaction) => trigger === "micro";
 
 /** What becomes of what a compaction takes: it is summed up, cleared, or taken out. */
-export function takenBy(compaction: Compaction): "summarized" | "disk" | "withdrawn" {
-  if (isClearing(compaction)) return "disk";
-  return /^(refus|reject|clear)/.test(compaction.trigger) ? "withdrawn" : "summarized";
+export function takenBy({ trigger }: Compaction): "summarized" | "disk" | "withdrawn" {
+  if (trigger === "micro") return "disk";
+  return /^(refus|reject|clear)/.test(trigger) ? "withdrawn" : "summarized";
 }
 
 /** Dollars of some model calls, or of those for summaries; nothing if the price of none is known. */

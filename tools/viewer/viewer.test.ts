@@ -296,10 +296,7 @@ test("the diagnosis says what it cannot know: prices, counts, what summaries cos
   );
   assert.equal(unread, "The file does not say what was read from the prompt cache.");
   const [without = ""] = textsOf(linesOf(...openedByCompaction()));
-  assert.match(
-    without,
-    /^The session cost \$0\.\d+, without 1 summary, whose cost is not in the file: 1 model call sent 69,002/,
-  );
+  assert.match(without, /^The session cost \$0\.\d+, without 1 summary of unknown cost: 1 model call sent 69,002/);
 });
 
 // --- s06 -------------------------------------------------------------------------------------------------------------
