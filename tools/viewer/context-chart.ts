@@ -1,7 +1,7 @@
 /** Draws a timeline as SVG, in a browser or on a document of linkedom. */
 import * as Plot from "@observablehq/plot";
 import { nameOfSeries, type Words } from "./languages.ts";
-import { dollars, groupBy, largestOf, sum } from "./numbers.ts";
+import { dollars, groupBy, largestOf, short, sum } from "./numbers.ts";
 import { sumOf } from "./prices.ts";
 import { isMissed, type Limit, type Moment, type Timeline, takenBy } from "./timeline.ts";
 
@@ -107,19 +107,12 @@ function rowsOf(timeline: Timeline, view: View): Row[] {
 }
 
 const LABEL = { fill: "var(--cv-text)", stroke: "var(--cv-ground)", strokeWidth: 3 };
-/** So many signs have no lines and labels, which would be all that one sees. */
-const isMany = (signs: unknown[], width: number) => signs.length > width / 90;
-
-function missSigns(timeline: Timeline, width: number): Plot.Markish[] {
+function missSigns(timeline: Timeline, width: number): Plot.Markish {
   const missed = timeline.moments.flatMap((moment, i) => {
     return isMissed(moment) ? { x: i + 0.5, weight: moment.missed?.tokens ?? 0 } : [];
   });
-  const drawn = signsIn(missed, timeline, width);
-  const lines = isMany(drawn, width) ? [] : drawn;
-  return [
-    Plot.ruleX(lines, { x: "x", stroke: "var(--cv-cold)", strokeDasharray: "1 3", strokeWidth: 2 }),
-    Plot.dot(drawn, { x: "x", frameAnchor: "top", dy: -8, r: 4, fill: "var(--cv-cold)", symbol: "diamond2" }),
-  ];
+  const place = { x: "x", frameAnchor: "top", dy: -8, r: 4 } as const;
+  return Plot.dot(signsIn(missed, timeline, width), { ...place, fill: "var(--cv-cold)", symbol: "diamond2" });
 }
 
 function requestSigns(timeline: Timeline, width: number): Plot.Markish {
@@ -142,20 +135,21 @@ function limitSigns(limits: Limit[], words: Words): Plot.Markish[] {
 }
 
 /** An arrow for each compaction, and how much it took. */
-function compactionSigns(timeline: Timeline, width: number, words: Words): Plot.Markish[] {
+function compactionSigns(timeline: Timeline, width: number): Plot.Markish[] {
   const compactions = timeline.compactions.map((each) => {
     const [from, to] = [each.before.tokens, each.after.tokens];
     return { x: each.moment + 0.5, weight: from - to, from, to, colour: `var(--cv-${takenBy(each)})` };
   });
   const drawn = signsIn(compactions, timeline, width);
+  const isMany = drawn.length > width / 90; // their labels would be all that one sees
   const stroke = { value: "colour", scale: null };
-  const strokeWidth = isMany(drawn, width) ? 1 : 2.5;
+  const strokeWidth = isMany ? 1 : 2.5;
   const isEarly = ({ x }: { x: number }) => x < timeline.moments.length / 10; // to the left there is the axis
   const labels = (["start", "end"] as const).map((textAnchor) => {
     const placed = drawn.filter((each) => isEarly(each) === (textAnchor === "start"));
-    return Plot.text(isMany(drawn, width) ? [] : placed, {
+    return Plot.text(isMany ? [] : placed, {
       ...{ ...LABEL, x: "x", y: "from", dy: -9, textAnchor },
-      text: ({ weight }) => `−${words.short(weight)}`,
+      text: ({ weight }) => `−${short(weight)}`,
     });
   });
   return [Plot.ruleX(drawn, { x: "x", y1: "to", y2: "from", markerStart: "arrow", stroke, strokeWidth }), ...labels];
@@ -177,8 +171,8 @@ export function drawChart(timeline: Timeline, { document, width, words, view = "
   const isContext = view === "context";
   const series = partsOf(timeline, view).map((part) => part.series);
   const signs = [
-    ...[...missSigns(timeline, width), requestSigns(timeline, width)],
-    ...[...limitSigns(limits, words), ...compactionSigns(timeline, width, words)],
+    ...[missSigns(timeline, width), requestSigns(timeline, width)],
+    ...[...limitSigns(limits, words), ...compactionSigns(timeline, width)],
   ];
   const area = { x: "x", y: "y", fill: "series", z: "series", order: series, curve: "step" } as const;
   const chart = Plot.plot({
@@ -194,7 +188,7 @@ export function drawChart(timeline: Timeline, { document, width, words, view = "
     y: {
       domain: [0, isContext ? top * 1.04 : top],
       label: words.axis[view],
-      tickFormat: view === "cost" ? dollars : words.short,
+      tickFormat: view === "cost" ? dollars : short,
       grid: true,
       ticks: isContext ? heightOf(view) / 50 : [0, top / 2, top], // the small ones name their largest bar
     },
@@ -234,7 +228,7 @@ function drawLegend({ series }: Timeline, width: number, words: Words): { legend
   let [x, y] = [MARGIN.left, heightOf("context") + rowHeight];
   const legend = series.map((name) => {
     const label = nameOfSeries(name, words);
-    const space = 24 + sum([...label].map((letter) => (letter > "\u2e80" ? 13 : 7.2)));
+    const space = 28 + sum([...label].map((letter) => (letter > "\u2e80" ? 13 : 7.2)));
     if (x + space > width) [x, y] = [MARGIN.left, y + rowHeight];
     const place = x;
     x += space;

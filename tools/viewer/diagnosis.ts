@@ -24,7 +24,7 @@ export type Diagnosis = {
   /** The call with the largest prompt, and the two series that most of that is made of. */
   largest: number;
   top: { series: string; share: number }[];
-  /** Of all files that were read more than once, the one whose further reads took most; the first call with all of them. */
+  /** Of all files that were read more than once, the one whose further reads took most; the call after the last read. */
   again?: { path: string; count: number; tokens: number; at: number };
 };
 type Amount = { tokens: number; dollars?: number };
@@ -87,26 +87,18 @@ function topOf({ moments, series, largest }: Timeline): Diagnosis["top"] {
   return sorted.slice(0, 2);
 }
 
-function readAgain(timeline: Timeline): Diagnosis["again"] {
-  const reads = timeline.blocks.filter(({ kind, tool = "", original }) => {
+function readAgain({ blocks, moments }: Timeline): Diagnosis["again"] {
+  const reads = blocks.filter(({ kind, tool = "", original }) => {
     return kind === "result" && /^read/i.test(tool) && original === undefined;
   });
   const furtherIn = (all: Block[]) => charsOf(all.slice(1));
   const byPath = [...groupBy(reads, ({ label }) => label).values()];
   const [again = []] = byPath.sort((a, b) => furtherIn(b) - furtherIn(a));
-  const at = again.map(({ id }) => firstWith(timeline, id)).findLast((call) => call >= 0);
-  if (again.length < 2 || at === undefined) return undefined;
-  const path = again[0]?.label.slice(again[0].tool?.length).trim() ?? "";
-  return { path, count: again.length, tokens: charsOf(again) / (timeline.moments[at]?.charsPerToken ?? 1), at };
+  const last = again.at(-1);
+  if (again.length < 2 || !last) return undefined;
+  const at = Math.min(last.since, moments.length - 1);
+  const tokens = charsOf(again) / (moments[at]?.charsPerToken ?? 1);
+  return { path: last.label.slice(last.tool?.length).trim(), count: again.length, tokens, at };
 }
 
 const charsOf = (blocks: Block[]) => sum(blocks.map(({ chars }) => chars));
-
-/** The first model call that had a block in its prompt; -1 if none had. */
-function firstWith({ moments, epochs }: Timeline, block: number): number {
-  const places = epochs.map((ids) => ids.indexOf(block));
-  return moments.findIndex(({ epoch, length }) => {
-    const place = places[epoch] ?? -1;
-    return place >= 0 && place < length;
-  });
-}

@@ -8,7 +8,7 @@ export type Language = "en" | "zh";
 
 const en = {
   choose: "Choose a session",
-  drop: "or drop a file anywhere on this page: a transcript of s06 (.transcripts/) or a session of Claude Code (~/.claude/projects).",
+  drop: "or drop a file here: a transcript of s06 (.transcripts/) or a session of Claude Code (~/.claude/projects).",
   local: "It stays on your machine; nothing is uploaded.",
   reading: (name: string) => `Reading ${name} …`,
   unreadable: (name: string, reason: string) =>
@@ -30,14 +30,14 @@ const en = {
     withdrawn: "taken out",
   } satisfies Record<Fate, string>,
   triggers: {
-    auto: "past the limit (auto)",
-    tool: "the model asked for it (compact)",
-    manual: "the user asked for it (/compact)",
-    micro: "old results cleared (layer 1)",
+    auto: "past the limit",
+    tool: "by the model",
+    manual: "by the user",
+    micro: "old results cleared",
     rejected: "the API rejected the request",
     refused: "the model refused",
     resume: "resumed",
-    clear: "the user began again (/clear)",
+    clear: "the user began again",
   } as Record<string, string>,
   axis: { context: "tokens of the prompt", cache: "tokens of the prompt by cache", cost: "cost" },
   request: "model call",
@@ -112,10 +112,6 @@ const en = {
   sized: ({ tokens, by }: Side) =>
     `${by === "estimate" ? "about " : ""}${whole(tokens)} tokens${by === "next" ? ", as the next prompt was counted" : ""}`,
   tokens: (tokens: number) => `${whole(tokens)} tokens`,
-  short: (tokens: number) => {
-    const [size, unit] = tokens < 1_000 ? [1, ""] : tokens < 1_000_000 ? [1_000, "k"] : [1_000_000, "M"];
-    return `${Number((tokens / size).toFixed(1))}${unit}`;
-  },
   limit: (tokens: number, source: "recorded" | "window") =>
     `${source === "window" ? "context window" : "limit"} ${whole(tokens)}`,
   marks: {
@@ -146,7 +142,7 @@ export type Words = typeof en;
 
 const zh: Words = {
   choose: "选择会话文件",
-  drop: "或把文件拖到页面任意位置：s06 的会话记录（.transcripts/），或 Claude Code 的会话（~/.claude/projects）。",
+  drop: "或把文件拖到这里：s06 的会话记录（.transcripts/），或 Claude Code 的会话（~/.claude/projects）。",
   local: "文件只在本机读取，不会上传。",
   reading: (name) => `正在读取 ${name} …`,
   unreadable: (name, reason) => `无法读取 ${name}：${reason}。请重新选择文件，或重新运行 npm run view。`,
@@ -165,14 +161,14 @@ const zh: Words = {
     withdrawn: "已撤回",
   },
   triggers: {
-    auto: "超过上限（auto）",
-    tool: "模型要求（compact）",
-    manual: "用户要求（/compact）",
-    micro: "清除旧的工具结果（第一层）",
+    auto: "超过上限",
+    tool: "模型要求",
+    manual: "用户要求",
+    micro: "清除旧的工具结果",
     rejected: "API 拒绝了请求",
     refused: "模型拒绝回答",
     resume: "恢复会话",
-    clear: "用户重新开始（/clear）",
+    clear: "用户重新开始",
   },
   axis: { context: "提示词的 token 数", cache: "提示词的 token 数（按缓存）", cost: "费用" },
   request: "模型调用",
@@ -245,7 +241,6 @@ const zh: Words = {
   sized: ({ tokens, by }) =>
     `${by === "estimate" ? "约 " : ""}${whole(tokens)} token${by === "next" ? "（按下一次提示词的计数）" : ""}`,
   tokens: (tokens) => `${whole(tokens)} token`,
-  short: en.short,
   limit: (tokens, source) => `${source === "window" ? "上下文窗口" : "上限"} ${whole(tokens)}`,
   marks: {
     ...{ cold: "未命中提示词缓存", summarized: "压缩：去掉了多少", withdrawn: "撤回的请求" },

@@ -31,7 +31,6 @@ function setAddress({ call, compaction }: Step, file: string): void {
 /** Shows the viewer in `element`. @returns what removes it */
 export function mount(element: HTMLElement, { source, served, lang = "en" }: Options = {}) {
   const words = WORDS[lang];
-  const end = new AbortController();
   const status = make("p", { className: "cv-status", role: "status" });
   const title = make("h1");
   const body = make("div", { className: "cv-session" });
@@ -72,7 +71,7 @@ export function mount(element: HTMLElement, { source, served, lang = "en" }: Opt
     file = "";
     read({ name: chosen.name, file: chosen });
   };
-  const chooser = makeChooser(words, choose, end.signal);
+  const chooser = makeChooser(words, choose);
   const sessions = served && makeSessions(words, served.isOpen, () => file, open);
   sessions?.append(chooser);
   const parts = [make("style", {}, colourRule), title, sessions ?? chooser, status, body];
@@ -81,7 +80,6 @@ export function mount(element: HTMLElement, { source, served, lang = "en" }: Opt
   if (served) open(address.file ?? served.file, address);
   else if (source) read({ ...source, url: new URL(source.url, document.baseURI).href }, address);
   return () => {
-    end.abort();
     worker?.terminate();
     element.replaceChildren();
   };
@@ -98,17 +96,10 @@ function keepFocus(element: HTMLElement, change: () => void): void {
   if (label) all.find((each) => labelOf(each) === label)?.focus({ preventScroll: true });
 }
 
-/** Takes a file that is chosen, or dropped anywhere on the page until `signal` ends that. */
-function makeChooser(words: Words, choose: (file: File) => void, signal: AbortSignal): HTMLElement {
+/** Takes a file that is chosen, or dropped on it: the input, which is not seen, covers it. */
+function makeChooser(words: Words, choose: (file: File) => void): HTMLElement {
   const input = make("input", { type: "file", accept: ".jsonl,.json,.txt" });
-  const open = (file?: File) => file && choose(file);
-  input.addEventListener("change", () => open(input.files?.[0]));
-  const drop = (event: DragEvent) => {
-    event.preventDefault();
-    if (event.type === "drop") open(event.dataTransfer?.files[0]);
-  };
-  document.addEventListener("dragover", drop, { signal });
-  document.addEventListener("drop", drop, { signal });
-  const label = make("label", { className: "cv-choose" }, words.choose, input);
-  return make("div", { className: "cv-chooser" }, label, make("p", {}, words.drop, " ", make("b", {}, words.local)));
+  input.addEventListener("change", () => input.files?.[0] && choose(input.files[0]));
+  const texts = [make("b", {}, words.choose), ` ${words.drop} `, make("b", {}, words.local)];
+  return make("label", { className: "cv-chooser" }, ...texts, input);
 }

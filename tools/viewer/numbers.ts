@@ -2,6 +2,8 @@
 
 export const whole = (value: number) => Math.round(value).toLocaleString("en-US");
 export const counted = (count: number, one: string, many = `${one}s`) => `${whole(count)} ${count === 1 ? one : many}`;
+/** `16.7K` for 16,725. */
+export const short = (value: number) => value.toLocaleString("en", { notation: "compact", maximumFractionDigits: 1 });
 export const percent = (share: number) => (share > 0 && share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`);
 
 /** Nothing for a cost that is not known. */

@@ -17,7 +17,7 @@ const LEAST_GROWN = 200;
 
 // --- blocks ----------------------------------------------------------------------------------------------------------
 
-type Draft = Omit<Block, "id">;
+type Draft = Omit<Block, "id" | "since">;
 
 /** What stands in for another speaker in the user's name: `<task-notification>…</task-notification>`. */
 const TAGGED = /<([a-z]+(?:-[a-z]+)+)\b[^>]*>[\s\S]*?(<\/\1>|$)|^\[Request interrupted.*/g;
@@ -36,10 +36,10 @@ function firstLine(text: string): string {
 }
 
 function argumentsOf(input: Record<string, unknown>): string {
-  const lines = Object.entries(input).map(([name, value]) => {
-    return `${name}: ${typeof value === "string" ? value : JSON.stringify(value, null, 2)}`;
-  });
-  return lines.join("\n");
+  const textFor = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+  return Object.entries(input)
+    .map(([name, value]) => `${name}: ${textFor(value)}`)
+    .join("\n");
 }
 
 /** `calls` remembers each call for its result. */
@@ -111,7 +111,9 @@ function here({ epochs, charsPerToken }: Draw): Edge {
 }
 
 /** @returns the id of the new block */
-const add = ({ blocks }: Draw, draft: Draft) => blocks.push({ ...draft, id: blocks.length }) - 1;
+function add({ blocks, moments }: Draw, draft: Draft): number {
+  return blocks.push({ ...draft, id: blocks.length, since: moments.length }) - 1;
+}
 
 const draftsOf = ({ calls }: Draw, message: Message) => message.parts.map((part) => toDraft(part, message, calls));
 

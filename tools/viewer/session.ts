@@ -3,11 +3,11 @@ import { makeCompaction, makeMoment } from "./details.ts";
 import { diagnose } from "./diagnosis.ts";
 import { make, makeRows, stepIn } from "./elements.ts";
 import type { Words } from "./languages.ts";
-import { dollars, whole } from "./numbers.ts";
+import { dollars, facts, whole } from "./numbers.ts";
 import { makeOverTime } from "./over-time.ts";
 import type { Place } from "./reader.ts";
 import { sentencesOf } from "./sentences.ts";
-import { dollarsOf, type Step, type Timeline } from "./timeline.ts";
+import { type Compaction, dollarsOf, type Step, type Timeline } from "./timeline.ts";
 
 /** What is shown of a session. A session that grows is shown again, and goes on from there. */
 export type Shown = { timeline: Timeline; step: Step; place: Place };
@@ -112,25 +112,26 @@ function makeRequests({ requests, blocks, moments }: Timeline, words: Words, goT
     return [label, words.calls(calls.length), dollars(dollarsOf(calls))];
   };
   const list = makeRows(items, wordsOf, ({ call }) => goTo({ call }));
-  return makeList(`${words.requests} (${items.length})`, list);
+  return makeList(words.requests, list);
 }
 
 /** A button for each compaction: where it was, why, and what it took. */
 function makeJumps({ compactions, moments }: Timeline, words: Words, goTo: (step: Step) => void): HTMLElement {
-  const list = makeRows(
-    [...compactions.entries()],
-    ([, each]) => [
-      `${words.beforeCall(each.moment + 1, moments.length)} · ${words.triggers[each.trigger] ?? each.trigger}`,
-      `${whole(each.before.tokens)} → ${whole(each.after.tokens)}`,
-    ],
-    ([compaction]) => goTo({ compaction }),
-  );
+  const wordsOf = ({ moment, trigger, before, after }: Compaction) => {
+    const sizes = `${whole(before.tokens)} → ${whole(after.tokens)}`;
+    return [
+      facts(words.beforeCall(moment + 1, moments.length), words.named(words.triggers[trigger] ?? trigger, sizes)),
+    ];
+  };
+  const list = makeRows(compactions, wordsOf, (each) => goTo({ compaction: compactions.indexOf(each) }));
   list.classList.add("cv-jumps");
-  return makeList(`${words.compactions} (${compactions.length})`, list);
+  return makeList(words.compactions, list);
 }
 
-const makeList = (heading: string, list: HTMLElement) =>
-  make("div", { hidden: !list.hasChildNodes() }, make("h3", {}, heading), list);
+function makeList(name: string, list: HTMLElement): HTMLElement {
+  const { length } = list.children;
+  return make("div", { hidden: length === 0 }, make("h3", {}, `${name} (${length})`), list);
+}
 
 /** Where the sizes come from, the prices, and what of the file is not shown. */
 function makeSources(timeline: Timeline, words: Words): HTMLElement {

@@ -15,6 +15,8 @@ export type Block = {
   text: string;
   /** As JSON, which is how s06 counts. */
   chars: number;
+  /** The first model call after it. */
+  since: number;
   callId?: string;
   /** The result that this line replaced. */
   original?: number;
