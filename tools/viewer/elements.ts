@@ -73,9 +73,11 @@ function groupsOf(blocks: Shown[], most: number): Group[] {
 
 export type Strip = { element: HTMLElement; mark: (ids: Set<number>, selected?: number) => void };
 
-/** Goes to the block before or after the selected one of a strip, which is its one tab stop. */
-export function stepIn(strip: Element, step: number): void {
-  const buttons = [...strip.getElementsByTagName("button")];
+/** Goes to the block before or after the selected one: of the strip that has the focus, or else of the first. */
+export function stepIn(detail: Element, focused: EventTarget | null, step: number): void {
+  const own = focused instanceof Element ? focused.closest(".cv-strip") : null;
+  const strip = own ?? detail.querySelector(".cv-strip");
+  const buttons = [...(strip?.getElementsByTagName("button") ?? [])];
   const from = buttons.findIndex(isPressed);
   const to = buttons[from < 0 ? 0 : from + step];
   to?.focus();

@@ -20,23 +20,22 @@ function wordsIn({ text, kind }: Block): Set<string> {
 function kindOf(word: string): Lost["kind"] | undefined {
   if (word.length > 120) return undefined;
   if (VALUE.test(word)) return word.replace(/\D/g, "").length > 3 ? "values" : undefined; // 404 is no value
-  return FILE.test(word) ? "paths" : NAME.test(word) ? "names" : undefined;
+  if (FILE.test(word)) return "paths";
+  return NAME.test(word) ? "names" : undefined;
 }
 
 const lastOf = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 
 /** The weightiest first: a block that the user or the model wrote counts ten times one that a tool returned. */
 export function lostIn(timeline: Timeline, { before, after, isSummary }: Compaction): Lost[] {
-  const left = blocksAt(timeline, after);
   if (!isSummary) return [];
-  const known = new Set(
-    left.flatMap((block) => [...wordsIn(block)]).flatMap((word) => [word, lastOf(word), ...word.split(/[.:]/)]),
-  );
+  const left = blocksAt(timeline, after).flatMap((block) => [...wordsIn(block)]);
+  const known = new Set(left.flatMap((word) => [lastOf(word), ...word.split(/[.:]/)]));
   const lost = new Map<string, Lost>();
   for (const block of blocksAt(timeline, before)) {
     for (const word of wordsIn(block)) {
       const kind = kindOf(word);
-      if (!kind || known.has(word) || (kind === "paths" && known.has(lastOf(word)))) continue;
+      if (!kind || known.has(lastOf(word))) continue;
       const entry = lost.get(word) ?? { kind, text: word, block, weight: 0 };
       entry.weight += block.kind === "result" ? 1 : 10;
       lost.set(word, entry);

@@ -18,12 +18,10 @@ export function makeOverTime(timeline: Timeline, words: Words, show: (step: Step
     show(step);
     focus(); // the arrow keys go on from here
   };
-  const factsAt = (index: number) => {
-    const moment = moments[index];
-    return moment ? words.named(words.atRequest(index + 1, moments.length), factsOf(timeline, moment, words)) : "";
-  };
   const tell = (index: number) => {
-    value.textContent = factsAt(index);
+    const moment = moments[index];
+    const facts = moment ? factsOf(timeline, moment, words) : "";
+    value.textContent = words.named(words.atRequest(index + 1, moments.length), facts);
   };
   const charts = viewsOf(timeline).map((view) => makeChart(timeline, view, words, choose, tell));
   const plots = make("div", { className: "cv-plots" }, ...arrange(timeline, charts, slider, words));
@@ -35,8 +33,8 @@ export function makeOverTime(timeline: Timeline, words: Words, show: (step: Step
   function moveTo(index: number): void {
     for (const { cursor } of charts) cursor.style.left = `${placeOf(index)}px`;
     slider.value = `${index + 1}`;
-    slider.ariaValueText = factsAt(index);
     tell(index);
+    slider.ariaValueText = value.textContent;
   }
   function draw(): void {
     for (const chart of charts) chart.draw(widthOf());
@@ -94,7 +92,7 @@ function arrange(timeline: Timeline, charts: Chart[], slider: HTMLElement, words
   const [context, ...others] = charts.map(({ element }) => element);
   const named = (names: readonly string[]) =>
     names.map((name): Item => ({ colour: colourOf(name, timeline.series), name: nameOfSeries(name, words) }));
-  const paid = others.length > 0 ? makeLegend(named(others.length > 1 ? PAID : PAID.slice(0, 3))) : "";
+  const paid = others.length > 0 ? makeLegend(named(PAID)) : "";
   const kinds = makeLegend([...named(timeline.series), ...signsOf(timeline, words)]);
   return [context ?? "", slider, kinds, ...others, paid];
 }

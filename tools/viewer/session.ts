@@ -44,12 +44,11 @@ export function makeSession(timeline: Timeline, words: Words, tell: (step: Step)
     makeSources(timeline, words),
   );
   element.addEventListener("keydown", (event) => {
-    if (isText(event.target)) return;
     const to = callFor(event.key, callOf(timeline, shown.step), moments.length);
     const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-    if (to === undefined && !by) return;
+    if (isText(event.target) || (to === undefined && !by)) return;
     event.preventDefault();
-    if (by) return stepInStrip(event.target, detail, by);
+    if (by) return stepIn(detail, event.target, by);
     show({ call: to });
     overTime.focus();
   });
@@ -80,18 +79,12 @@ const callFor = (key: string, call: number, calls: number): number | undefined =
 const isText = (target: EventTarget | null) =>
   target instanceof HTMLPreElement || (target instanceof HTMLInputElement && target.type === "search");
 
-function stepInStrip(target: EventTarget | null, detail: HTMLElement, by: number): void {
-  const own = target instanceof Element ? target.closest(".cv-strip") : null;
-  const strip = own ?? detail.querySelector(".cv-strip");
-  if (strip) stepIn(strip, by);
-}
-
 /** What a session cost, what of it were cache misses, and what was largest; each leads to its model call. */
 function makeDiagnosis(timeline: Timeline, words: Words, goTo: (step: Step) => void): HTMLElement {
   const linkTo = (text: string, call: number) => {
-    const link = make("a", { href: `#call=${call + 1}` }, text);
+    const link = make("a", { href: "#" }, text);
     link.addEventListener("click", (event) => {
-      event.preventDefault(); // the address names the file, too
+      event.preventDefault(); // the address names the step
       goTo({ call });
     });
     return link;

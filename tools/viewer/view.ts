@@ -96,20 +96,21 @@ async function main(): Promise<void> {
   const types: Record<string, string> = { "/": "text/html", "/style.css": "text/css" };
   async function answer({ url = "", headers }: IncomingMessage, response: ServerResponse): Promise<void> {
     const { pathname, searchParams } = new URL(url, "http://127.0.0.1");
-    const isOwn = headers.host?.startsWith("127.0.0.1:"); // another name would be a site that points here
     const asked = searchParams.get("file") ?? file;
     const isListed = sessions.some((each) => each.file === asked);
     const text = files.get(pathname);
-    if (isOwn && pathname === "/sessions") {
+    if (pathname === "/sessions") {
       sessions = filesFor(path);
       await pipeline(list(sessions), response);
-    } else if (isOwn && pathname === "/session" && isListed) await send(asked, headers["if-none-match"], response);
-    else if (isOwn && text)
-      response.setHeader("content-type", `${types[url] ?? "text/javascript"}; charset=utf-8`).end(text);
+    } else if (pathname === "/session" && isListed) await send(asked, headers["if-none-match"], response);
+    else if (text) response.setHeader("content-type", `${types[url] ?? "text/javascript"}; charset=utf-8`).end(text);
     else response.writeHead(404).end();
   }
   const server = createServer((request, response) => {
-    answer(request, response).catch(() => response.destroy()); // the file is gone, or the page is
+    const isOwn = request.headers.host?.startsWith("127.0.0.1:"); // another name would be a site that points here
+    if (isOwn)
+      answer(request, response).catch(() => response.destroy()); // the file is gone, or the page is
+    else response.writeHead(404).end();
   });
   server.listen(0, "127.0.0.1", () => {
     const address = server.address();
