@@ -1,17 +1,9 @@
 /** Draws a timeline as SVG, in a browser or on a document of linkedom. */
 import * as Plot from "@observablehq/plot";
 import { nameOfSeries, type Words } from "./languages.ts";
-import { dollars } from "./numbers.ts";
+import { dollars, groupBy, largestOf, short, sum } from "./numbers.ts";
 import { sumOf } from "./prices.ts";
-import {
-  type Compaction,
-  dearestOf,
-  isClearing,
-  isMissed,
-  isWithdrawal,
-  largestOf,
-  type Timeline,
-} from "./timeline.ts";
+import { isMissed, type Limit, type Moment, type Timeline, takenBy } from "./timeline.ts";
 
 /** Each colour on a light and on a dark ground, as a CSS variable `--cv-NAME`. */
 const COLOURS: Record<string, [light: string, dark: string]> = {
@@ -48,13 +40,13 @@ const COLOURS: Record<string, [light: string, dark: string]> = {
   withdrawn: ["#b3261e", "#ff8a80"],
 };
 
-const variables = (i: 0 | 1) =>
+const variables = (colourIn: (pair: [light: string, dark: string]) => string) =>
   Object.entries(COLOURS)
-    .map(([name, pair]) => `--cv-${name}:${pair[i]}`)
+    .map(([name, pair]) => `--cv-${name}:${colourIn(pair)}`)
     .join(";");
 
-/** The rules that set the colours: dark inside `.dark`, as VitePress has it. */
-export const colourRules = `.context-viewer{${variables(0)}}.dark .context-viewer{${variables(1)}}`;
+/** The rule that sets the colours, for the colour scheme of the page. */
+export const colourRule = `.context-viewer{${variables(([light, dark]) => `light-dark(${light},${dark})`)}}`;
 
 /** The CSS variable of a series of a timeline. */
 export function colourOf(name: string, series: string[]): string {
@@ -63,160 +55,145 @@ export function colourOf(name: string, series: string[]): string {
   return `var(--cv-result-${name === "result:" ? 4 : results.indexOf(name)})`;
 }
 
-/** A compaction by what it does: summing up, clearing results, or taking out. */
-export const colourFor = (compaction: Compaction): string =>
-  `var(--cv-${isClearing(compaction) ? "disk" : isWithdrawal(compaction) ? "withdrawn" : "text"})`;
-
 export type View = "context" | "cache" | "cost";
 type Page = NonNullable<Plot.PlotOptions["document"]>;
-export type ChartOptions = { document: Page; width: number; height: number; words: Words; view?: View };
+export type ChartOptions = { document: Page; width: number; words: Words; view?: View };
 
 export const MARGIN = { left: 56, right: 14, top: 34 };
+/** Pixels: of a chart, and of what is below its axis. */
+export const heightOf = (view: View) => (view === "context" ? 300 : 110);
+export const bottomOf = (view: View) => (view === "context" ? 38 : 8);
 const MOST_COLUMNS = 800; // more requests than that share columns
 const MARK = 14; // pixels from one mark to the next
-const NEAR = 1.25; // of the largest prompt: a limit up to there is drawn where it is
+const NEAR = 1.25; // of the largest prompt: a limit up to there is drawn
 
 /** Of each of `most` columns of model calls the item that weighs most. */
-function heaviest<Item>(items: Item[], calls: number, most: number, of: (item: Item) => { x: number; weight: number }) {
-  const each = Math.max(1, Math.ceil(calls / most));
-  const columns = new Map<number, Item>();
-  for (const item of items) {
-    const { x, weight } = of(item);
-    const column = Math.floor(x / each);
-    const best = columns.get(column);
-    if (best === undefined || weight > of(best).weight) columns.set(column, item);
-  }
-  return [...columns.values()];
+function heaviest<Item extends { x: number; weight: number }>(items: Item[], calls: number, most: number): Item[] {
+  const width = Math.max(1, Math.ceil(calls / most));
+  const columns = [...groupBy(items, ({ x }) => Math.floor(x / width)).values()];
+  return columns.flatMap((all) => all[largestOf(all.map(({ weight }) => weight))] ?? []);
 }
 
-/** The model calls that are drawn: of each column the largest, or the most expensive. */
-function columnsOf({ moments }: Timeline, view: View): number[] {
-  const weightOf = ({ tokens, cost }: Timeline["moments"][number]) => (view === "cost" ? sumOf(cost) : tokens);
-  const calls = moments.map((moment, x) => ({ x, weight: weightOf(moment) }));
-  return heaviest(calls, moments.length, MOST_COLUMNS, (call) => call).map(({ x }) => x);
+/** The signs that are drawn: of those that are too close to be told apart, the one that weighs most. */
+function signsIn<Sign extends { x: number; weight: number }>(signs: Sign[], { moments }: Timeline, width: number) {
+  return heaviest(signs, moments.length, (width - MARGIN.left - MARGIN.right) / MARK);
 }
 
-/** How many marks there is space for in a chart. */
-const marksIn = (width: number) => (width - MARGIN.left - MARGIN.right) / MARK;
-
-/** The compactions that are drawn: of those that are too close to be told apart, the one that took away most. */
-export const drawnCompactions = ({ compactions, moments }: Timeline, width: number): Compaction[] =>
-  heaviest(compactions, moments.length, marksIn(width), ({ moment: x, before, after }) => {
-    return { x, weight: before.tokens - after.tokens };
-  });
-
-/** What a model call is paid for. */
-export const PAID = ["read", "written", "input", "output"] as const;
-
-/** At most `most` whole numbers from 1 to `last`, evenly spread. */
-function wholeTicks(last: number, most: number): number[] {
-  const least = last / most;
-  const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
-  const step = power * ([1, 2, 5].find((each) => each * power >= least) ?? 10);
-  return Array.from({ length: Math.floor(last / step) }, (_, i) => (i + 1) * step - 1);
-}
+/** What a prompt is sent as, and what a model call is paid for. */
+const SENT = ["read", "written", "input"] as const;
+export const PAID = [...SENT, "output"] as const;
 
 type Row = { x: number; y: number; series: string };
 
-function rowsOf(timeline: Timeline, view: View): { rows: Row[]; series: string[] } {
-  const columns = columnsOf(timeline, view);
-  const last = { x: timeline.moments.length - 0.5, of: columns.at(-1) ?? 0 };
-  const places = [{ x: -0.5, of: columns[0] ?? 0 }, ...columns.map((x) => ({ x, of: x })), last];
-  const rows = places.flatMap(({ x, of }): Row[] => {
-    const moment = timeline.moments[of];
-    if (view === "context") return timeline.series.map((series, i) => ({ x, y: moment?.sizes[i] ?? 0, series }));
-    const parts = view === "cost" ? moment?.cost : moment?.usage;
-    return PAID.slice(0, view === "cost" ? 4 : 3).map((series) => ({ x, y: parts?.[series] ?? 0, series }));
+/** What is drawn of a model call: what its prompt is made of, or what of it was read from the cache, or what was paid. */
+function partsOf({ series }: Timeline, view: View, moment?: Moment): { series: string; y: number }[] {
+  if (view === "context") return series.map((name, i) => ({ series: name, y: moment?.sizes[i] ?? 0 }));
+  if (view === "cost") return PAID.map((name) => ({ series: name, y: moment?.cost?.[name] ?? 0 }));
+  return SENT.map((name) => ({ series: name, y: moment?.usage?.[name] ?? 0 }));
+}
+
+/** The rows of an area in steps: of each column of calls the largest, or the most expensive. */
+function rowsOf(timeline: Timeline, view: View): Row[] {
+  const { moments } = timeline;
+  const calls = moments.map(({ tokens, cost }, call) => {
+    return { x: call + 1, call, weight: view === "cost" ? sumOf(cost) : tokens };
   });
-  return { rows, series: view === "context" ? timeline.series : PAID.slice(0, view === "cost" ? 4 : 3) };
+  const columns = heaviest(calls, moments.length, MOST_COLUMNS);
+  const first = { x: 0.5, call: columns[0]?.call ?? 0 };
+  const last = { x: moments.length + 0.5, call: columns.at(-1)?.call ?? 0 };
+  return [first, ...columns, last].flatMap(({ x, call }) =>
+    partsOf(timeline, view, moments[call]).map((part) => ({ x, ...part })),
+  );
+}
+
+const LABEL = { fill: "var(--cv-text)", stroke: "var(--cv-ground)", strokeWidth: 3 };
+function missSigns(timeline: Timeline, width: number): Plot.Markish {
+  const missed = timeline.moments.flatMap((moment, i) => {
+    return isMissed(moment) ? { x: i + 0.5, weight: moment.missed?.tokens ?? 0 } : [];
+  });
+  const place = { x: "x", frameAnchor: "top", dy: -8, r: 4 } as const;
+  return Plot.dot(signsIn(missed, timeline, width), { ...place, fill: "var(--cv-cold)", symbol: "diamond2" });
+}
+
+function requestSigns(timeline: Timeline, width: number): Plot.Markish {
+  const requests = timeline.requests.map(({ moment, block }) => {
+    return { x: moment + 0.5, weight: 0, title: timeline.blocks[block]?.label };
+  });
+  return Plot.dot(signsIn(requests, timeline, width), {
+    ...{ x: "x", frameAnchor: "bottom", dy: 4, r: 5, title: "title" },
+    ...{ fill: "var(--cv-request)", stroke: "var(--cv-ground)", symbol: "triangle" },
+  });
+}
+
+function limitSigns(limits: Limit[], words: Words): Plot.Markish[] {
+  const text = ({ tokens, source }: Limit) => words.limit(tokens, source);
+  const place = { y: "tokens", frameAnchor: "left", textAnchor: "start", dx: 4, dy: 9 } as const;
+  return [
+    Plot.ruleY(limits, { y: "tokens", stroke: "var(--cv-alert)", strokeDasharray: "6 4", strokeWidth: 1.5 }),
+    Plot.text(limits, { ...LABEL, ...place, text }),
+  ];
+}
+
+/** An arrow for each compaction, and how much it took. */
+function compactionSigns(timeline: Timeline, width: number): Plot.Markish[] {
+  const compactions = timeline.compactions.map((each) => {
+    const [from, to] = [each.before.tokens, each.after.tokens];
+    return { x: each.moment + 0.5, weight: from - to, from, to, colour: `var(--cv-${takenBy(each)})` };
+  });
+  const drawn = signsIn(compactions, timeline, width);
+  const isMany = drawn.length > width / 90; // their labels would be all that one sees
+  const stroke = { value: "colour", scale: null };
+  const strokeWidth = isMany ? 1 : 2.5;
+  const isEarly = ({ x }: { x: number }) => x < timeline.moments.length / 10; // to the left there is the axis
+  const labels = (["start", "end"] as const).map((textAnchor) => {
+    const placed = drawn.filter((each) => isEarly(each) === (textAnchor === "start"));
+    return Plot.text(isMany ? [] : placed, {
+      ...{ ...LABEL, x: "x", y: "from", dy: -9, textAnchor },
+      text: ({ weight }) => `−${short(weight)}`,
+    });
+  });
+  return [Plot.ruleX(drawn, { x: "x", y1: "to", y2: "from", markerStart: "arrow", stroke, strokeWidth }), ...labels];
+}
+
+/** The largest value of a chart, and the limit, if that is near it. */
+function topOf({ moments, compactions, limit }: Timeline, view: View): { most: number; limits: Limit[] } {
+  const values = moments.map(({ cost, tokens }) => (view === "cost" ? sumOf(cost) : tokens));
+  if (view !== "context") return { most: Math.max(...values), limits: [] };
+  const most = Math.max(...values, ...compactions.map(({ before }) => before.tokens));
+  return { most, limits: limit && limit.tokens <= NEAR * most ? [limit] : [] };
 }
 
 /** `context`: what each prompt is made of; `cache`: what of it was read from the cache; `cost`: what was paid. */
-export function drawChart(timeline: Timeline, { document, width, height, words, view = "context" }: ChartOptions) {
-  const { moments, blocks } = timeline;
-  const { rows, series } = rowsOf(timeline, view);
+export function drawChart(timeline: Timeline, { document, width, words, view = "context" }: ChartOptions) {
+  const { moments } = timeline;
+  const { most, limits } = topOf(timeline, view);
+  const top = Math.max(most, ...limits.map(({ tokens }) => tokens));
   const isContext = view === "context";
-  const calls = moments.map((moment, x) => ({ moment, x, weight: moment.missed?.tokens ?? 0 }));
-  const missed = calls.filter(({ moment }) => isMissed(moment));
-  const drawn = heaviest(missed, moments.length, marksIn(width), (each) => each);
-  const cold = drawn.map(({ x }) => x - 0.5);
-  const requests = heaviest(timeline.requests, moments.length, marksIn(width), ({ moment: x }) => ({ x, weight: 0 }));
-  const rewrites = drawnCompactions(timeline, width).map((each) => {
-    return { x: each.moment - 0.5, from: each.before.tokens, to: each.after.tokens, colour: colourFor(each) };
-  });
-  const most = { context: largestOf(timeline), cache: largestOf(timeline), cost: dearestOf(timeline) }[view];
-  const data = isContext ? Math.max(most, ...rewrites.map(({ from }) => from)) : most;
-  const limits = isContext ? timeline.limits.filter(({ tokens }) => tokens <= NEAR * data) : [];
-  const above = isContext ? timeline.limits.filter(({ tokens }) => tokens > NEAR * data) : [];
-  const top = Math.max(data, ...limits.map(({ tokens }) => tokens));
-  const label = { fill: "var(--cv-text)", stroke: "var(--cv-ground)", strokeWidth: 3, className: "cv-label" };
-  const diamond = { fill: "var(--cv-cold)", symbol: "diamond2" as const };
-  const arrow = { stroke: "colour", markerStart: "arrow" as const };
-  const asked = { x: ({ moment }: { moment: number }) => moment - 0.5, fill: "var(--cv-request)", dy: 4 };
-  const marks = [Plot.areaY(rows, { x: "x", y: "y", fill: "series", z: "series", order: series, curve: "step" })];
-  const isMany = Math.max(rewrites.length, cold.length) > width / 90; // their labels and lines would be all that one sees
-  if (isContext && !isMany)
-    marks.push(Plot.ruleX(cold, { stroke: "var(--cv-cold)", strokeDasharray: "1 3", strokeWidth: 2 }));
-  if (isContext) {
-    marks.push(
-      Plot.dot(cold, { ...diamond, x: (x: number) => x, frameAnchor: "top", r: 4, dy: -8 }),
-      Plot.ruleX(rewrites, { ...arrow, x: "x", y1: "to", y2: "from", strokeWidth: isMany ? 1 : 2.5 }),
-      Plot.dot(requests, {
-        ...{ ...asked, symbol: "triangle", frameAnchor: "bottom", r: 5, stroke: "var(--cv-ground)" },
-        title: ({ block }) => blocks[block]?.label,
-      }),
-      Plot.ruleY(limits, { y: "tokens", stroke: "var(--cv-alert)", strokeDasharray: "6 4", strokeWidth: 1.5 }),
-      Plot.text(limits, {
-        ...label,
-        y: "tokens",
-        text: ({ tokens, source }) => words.limit(tokens, source),
-        frameAnchor: "left",
-        dx: 4,
-        dy: 9,
-        textAnchor: "start",
-      }),
-      Plot.text(above, {
-        ...{ ...label, fill: "var(--cv-alert)", frameAnchor: "top-right", dy: -27, textAnchor: "end" },
-        text: ({ tokens, source }) => `↑ ${words.limit(tokens, source)}`,
-      }),
-    );
-    if (!isMany) {
-      const taken = ({ from, to }: (typeof rewrites)[number]) => `−${words.short(from - to)}`;
-      const isEarly = ({ x }: { x: number }) => x < moments.length / 10; // to the left there is the axis
-      for (const textAnchor of ["start", "end"] as const) {
-        const placed = rewrites.filter((each) => isEarly(each) === (textAnchor === "start"));
-        marks.push(Plot.text(placed, { ...label, x: "x", y: "from", text: taken, dy: -9, textAnchor }));
-      }
-    }
-  }
+  const series = partsOf(timeline, view).map((part) => part.series);
+  const signs = [
+    ...[missSigns(timeline, width), requestSigns(timeline, width)],
+    ...[...limitSigns(limits, words), ...compactionSigns(timeline, width)],
+  ];
+  const area = { x: "x", y: "y", fill: "series", z: "series", order: series, curve: "step" } as const;
   const chart = Plot.plot({
-    document,
-    width,
-    height,
-    marginLeft: MARGIN.left,
-    marginRight: MARGIN.right,
-    marginTop: MARGIN.top,
-    marginBottom: isContext ? 38 : 8,
+    ...{ document, width, height: heightOf(view), marginBottom: bottomOf(view) },
+    ...{ marginLeft: MARGIN.left, marginRight: MARGIN.right, marginTop: MARGIN.top },
     style: { background: "transparent", color: "var(--cv-text)", fontSize: "12px" },
     x: {
-      domain: [-0.5, moments.length - 0.5],
+      domain: [0.5, moments.length + 0.5], // the first call is from 0.5 to 1.5
       axis: isContext ? "bottom" : null,
       label: words.request,
-      ticks: wholeTicks(moments.length, width / 50),
-      tickFormat: (x) => `${x + 1}`,
+      ticks: Math.min(moments.length, width / 50),
     },
     y: {
       domain: [0, isContext ? top * 1.04 : top],
       label: words.axis[view],
-      tickFormat: view === "cost" ? dollars : words.short,
+      tickFormat: view === "cost" ? dollars : short,
       grid: true,
-      ticks: isContext ? Math.round(height / 50) : [0, top / 2, top], // the small ones name their largest bar
+      ticks: isContext ? heightOf(view) / 50 : [0, top / 2, top], // the small ones name their largest bar
     },
-    color: {
-      domain: [...series, ...rewrites.map(({ colour }) => colour)],
-      range: [...series.map((name) => colourOf(name, timeline.series)), ...rewrites.map(({ colour }) => colour)],
-    },
-    marks,
+    color: { domain: series, range: series.map((name) => colourOf(name, timeline.series)) },
+    marks: [Plot.areaY(rowsOf(timeline, view), area), ...(isContext ? signs : [])],
   });
   chart.querySelector("style")?.remove(); // its rules are for a chart in an article
   chart.setAttribute("role", "img");
@@ -227,27 +204,15 @@ export function drawChart(timeline: Timeline, { document, width, height, words, 
 
 /** A picture of its own, with a legend and its colours: for pages without JavaScript. @returns the text of an SVG file */
 export function drawFigure(timeline: Timeline, options: ChartOptions & { title: string; description: string }): string {
-  const { document, width, height, words, title, description } = options;
-  const chart = drawChart(timeline, options);
-  const rowHeight = 20;
-  let [x, y] = [MARGIN.left, height + rowHeight];
-  const legend = timeline.series.map((name) => {
-    const label = nameOfSeries(name, words);
-    const space = 24 + [...label].reduce((sum, letter) => sum + (letter > "\u2e80" ? 13 : 7.2), 0);
-    if (x + space > width) [x, y] = [MARGIN.left, y + rowHeight];
-    const place = x;
-    x += space;
-    return `<rect x="${place}" y="${y - 10}" width="11" height="11" rx="2" fill="${colourOf(name, timeline.series)}"/><text x="${place + 16}" y="${y}">${escapeXml(label)}</text>`;
-  });
-  const style = `svg{font:12px system-ui,sans-serif;fill:var(--cv-text);background:var(--cv-ground);${variables(0)}}@media (prefers-color-scheme:dark){svg{${variables(1)}}}`;
-  const total = y + rowHeight / 2;
-  chart.setAttribute("height", `${height}`);
+  const { document, width, words, title, description } = options;
   const holder = document.createElement("div");
-  holder.append(chart);
+  holder.append(drawChart(timeline, options));
+  const { legend, bottom } = drawLegend(timeline, width, words);
   const names = /plot-marker-\d+/g; // numbered on from one picture to the next
   const markers = [...new Set(holder.innerHTML.match(names))];
   const drawn = holder.innerHTML.replace(names, (name: string) => `marker-${markers.indexOf(name) + 1}`);
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${total}" viewBox="0 0 ${width} ${total}" role="img" aria-labelledby="title desc">
+  const style = `svg{font:12px system-ui,sans-serif;fill:var(--cv-text);background:var(--cv-ground);${variables(([light]) => light)}}@media (prefers-color-scheme:dark){svg{${variables(([, dark]) => dark)}}}`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${bottom}" viewBox="0 0 ${width} ${bottom}" role="img" aria-labelledby="title desc">
 <title id="title">${escapeXml(title)}</title>
 <desc id="desc">${escapeXml(description)}</desc>
 <style>${style}</style>
@@ -255,6 +220,21 @@ ${drawn}
 ${legend.join("\n")}
 </svg>
 `;
+}
+
+/** Names beside their colours, in as many rows as they need. */
+function drawLegend({ series }: Timeline, width: number, words: Words): { legend: string[]; bottom: number } {
+  const rowHeight = 20;
+  let [x, y] = [MARGIN.left, heightOf("context") + rowHeight];
+  const legend = series.map((name) => {
+    const label = nameOfSeries(name, words);
+    const space = 28 + sum([...label].map((letter) => (letter > "\u2e80" ? 13 : 7.2)));
+    if (x + space > width) [x, y] = [MARGIN.left, y + rowHeight];
+    const place = x;
+    x += space;
+    return `<rect x="${place}" y="${y - 10}" width="11" height="11" rx="2" fill="${colourOf(name, series)}"/><text x="${place + 16}" y="${y}">${escapeXml(label)}</text>`;
+  });
+  return { legend, bottom: y + rowHeight / 2 };
 }
 
 const escapeXml = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");

@@ -1,5 +1,6 @@
 /** What the viewer is made of: a legend, a strip of blocks in proportion to their size, the text of a block. */
 import type { Words } from "./languages.ts";
+import { largestOf } from "./numbers.ts";
 import type { Block } from "./timeline.ts";
 
 /** An element with properties and children. */
@@ -14,26 +15,24 @@ export function make<Tag extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** An element of a picture. */
-export function makeSvg(tag: string, attributes: Record<string, string | number>, ...children: Node[]): SVGElement {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, `${value}`);
-  element.append(...children);
-  return element;
+export function makeButton(click: () => void, ...label: (Node | string)[]): HTMLButtonElement {
+  const button = make("button", { type: "button" }, ...label);
+  button.addEventListener("click", click);
+  return button;
+}
+
+/** Of buttons that the arrow keys go through, one is a tab stop. */
+export function setTabStop(buttons: HTMLElement[], stop = buttons[0]): void {
+  for (const button of buttons) button.tabIndex = button === stop ? 0 : -1;
 }
 
 /** A button for each item, in a list whose rows are equally high: its name, which may be cut, and facts. */
 export function makeRows<Each>(items: Each[], wordsOf: (item: Each) => string[], select: (item: Each) => void) {
   const made = items.map((item) => {
-    const [name = "", ...facts] = wordsOf(item);
+    const [name = "", ...rest] = wordsOf(item);
     const label = make("span", { className: "cv-name", title: name }, name);
-    const button = make(
-      "button",
-      { type: "button" },
-      label,
-      make("span", { className: "cv-quiet" }, facts.join(" · ")),
-    );
-    button.addEventListener("click", () => select(item));
+    const facts = make("span", { className: "cv-quiet" }, rest.join(" · "));
+    const button = makeButton(() => select(item), label, facts);
     return make("li", {}, button);
   });
   return make("ul", { className: "cv-rows" }, ...made);
@@ -44,10 +43,10 @@ export type Item = { colour: string; name: string; value?: string; sign?: string
 
 /** Names and values beside their colours. */
 export function makeLegend(items: Item[]): HTMLElement {
-  const made = items.map(({ colour, name, value = "", sign }) => {
-    const swatch = sign ? make("b", {}, sign) : make("i");
-    swatch.style[sign ? "color" : "background"] = colour;
-    return make("li", {}, swatch, name, make("span", { className: "cv-quiet" }, value));
+  const made = items.map(({ colour, name, value = "", sign = "■" }) => {
+    const swatch = make("b", {}, sign);
+    swatch.style.color = colour;
+    return make("li", {}, swatch, ` ${name} `, make("span", { className: "cv-quiet" }, value));
   });
   return make("ul", { className: "cv-legend" }, ...made);
 }
@@ -74,41 +73,48 @@ function groupsOf(blocks: Shown[], most: number): Group[] {
 
 export type Strip = { element: HTMLElement; mark: (ids: Set<number>, selected?: number) => void };
 
-/** Goes to the block before or after the selected one of a strip, which is its one tab stop. */
-export function stepIn(strip: Element, step: number): void {
-  const buttons = [...strip.getElementsByTagName("button")];
-  const from = buttons.findIndex((button) => button.getAttribute("aria-pressed") === "true");
+/** Goes to the block before or after the selected one: of the strip that has the focus, or else of the first. */
+export function stepIn(detail: Element, focused: EventTarget | null, step: number): void {
+  const own = focused instanceof Element ? focused.closest(".cv-strip") : null;
+  const strip = own ?? detail.querySelector(".cv-strip");
+  const buttons = [...(strip?.getElementsByTagName("button") ?? [])];
+  const from = buttons.findIndex(isPressed);
   const to = buttons[from < 0 ? 0 : from + step];
   to?.focus();
   to?.click();
 }
 
+const isPressed = (button: Element) => button.getAttribute("aria-pressed") === "true";
+
 export function makeStrip(blocks: Shown[], words: Words, select: (all: Shown[]) => void): Strip {
-  const groups = groupsOf(blocks, 160);
-  const buttons = groups.map(({ all, tokens }, i) => {
-    const [first] = all;
-    const name = all.length === 1 && first ? nameOf(first, words) : words.group(all.length);
-    const button = make("button", { type: "button", tabIndex: i === 0 ? 0 : -1 });
-    button.ariaLabel = button.title = `${name}, ${words.tokens(tokens)}`;
-    button.style.flexGrow = `${tokens}`;
-    const largest = all.reduce((most, shown) => (shown.tokens > most.tokens ? shown : most));
-    button.style.background = largest.colour;
-    button.addEventListener("click", () => select(all));
-    return button;
+  const groups = groupsOf(blocks, 160).map(({ all, tokens }) => {
+    return { all, button: makePart(all, tokens, words, () => select(all)) };
   });
-  const element = make("div", { className: "cv-strip" }, ...buttons);
-  element.role = "group";
+  const buttons = groups.map(({ button }) => button);
+  const element = make("div", { className: "cv-strip", role: "group" }, ...buttons);
+  setTabStop(buttons);
   const mark: Strip["mark"] = (ids, selected) => {
-    for (const [i, { all }] of groups.entries()) {
+    for (const { all, button } of groups) {
       const isHit = all.some(({ block }) => ids.has(block.id));
-      buttons[i]?.classList.toggle("cv-hit", isHit);
       const isSelected = all.some(({ block }) => block.id === selected);
-      buttons[i]?.setAttribute("aria-pressed", `${isSelected}`);
-      if (buttons[i]) buttons[i].tabIndex = isSelected ? 0 : -1;
+      button.classList.toggle("cv-hit", isHit);
+      button.setAttribute("aria-pressed", `${isSelected}`);
     }
-    if (buttons[0] && buttons.every(({ tabIndex }) => tabIndex < 0)) buttons[0].tabIndex = 0;
+    setTabStop(buttons, buttons.find(isPressed));
   };
   return { element, mark };
+}
+
+/** A block of a strip, or neighbours that have the colour of the largest. */
+function makePart(all: Shown[], tokens: number, words: Words, select: () => void): HTMLButtonElement {
+  const [first] = all;
+  const name = all.length === 1 && first ? nameOf(first, words) : words.blocks(all.length);
+  const largest = all[largestOf(all.map((shown) => shown.tokens))];
+  const button = makeButton(select);
+  button.ariaLabel = button.title = `${name}, ${words.tokens(tokens)}`;
+  button.style.flexGrow = `${tokens}`;
+  button.style.background = largest?.colour ?? "";
+  return button;
 }
 
 /** The text of a block, with `hit` marked in it. */
@@ -116,10 +122,7 @@ export function makeText(shown: Shown, words: Words, hit?: { at: number; length:
   const { text } = shown.block;
   const end = hit ? hit.at + hit.length : 0;
   const marked = hit ? [text.slice(0, hit.at), make("mark", {}, text.slice(hit.at, end))] : [];
-  const heading = make("h4", {}, nameOf(shown, words), make("span", {}, words.tokens(shown.tokens)));
+  const size = make("span", { className: "cv-quiet" }, words.tokens(shown.tokens));
+  const heading = make("h4", {}, nameOf(shown, words), " ", size);
   return make("article", { className: "cv-text" }, heading, make("pre", { tabIndex: 0 }, ...marked, text.slice(end)));
 }
-
-/** The blocks of a group, each opens its text. */
-export const makeList = (all: Shown[], words: Words, select: (shown: Shown) => void): HTMLElement =>
-  makeRows(all.slice(0, 500), (shown) => [nameOf(shown, words), words.tokens(shown.tokens)], select);

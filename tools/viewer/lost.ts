@@ -1,8 +1,7 @@
 /** What a summary lost: paths, names and values of the history that nothing names that came after it. */
 import { type Block, blocksAt, type Compaction, type Timeline } from "./timeline.ts";
 
-const KINDS = ["paths", "names", "values"] as const;
-export type Lost = { kind: (typeof KINDS)[number]; text: string; block: Block; weight: number };
+export type Lost = { kind: "paths" | "names" | "values"; text: string; block: Block; weight: number };
 
 /** A file by its ending, which a route has not; with `:` an address is none. */
 const FILE =
@@ -21,23 +20,22 @@ function wordsIn({ text, kind }: Block): Set<string> {
 function kindOf(word: string): Lost["kind"] | undefined {
   if (word.length > 120) return undefined;
   if (VALUE.test(word)) return word.replace(/\D/g, "").length > 3 ? "values" : undefined; // 404 is no value
-  return FILE.test(word) ? "paths" : NAME.test(word) ? "names" : undefined;
+  if (FILE.test(word)) return "paths";
+  return NAME.test(word) ? "names" : undefined;
 }
 
 const lastOf = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 
 /** The weightiest first: a block that the user or the model wrote counts ten times one that a tool returned. */
 export function lostIn(timeline: Timeline, { before, after, isSummary }: Compaction): Lost[] {
-  const left = blocksAt(timeline, after);
   if (!isSummary) return [];
-  const known = new Set(
-    left.flatMap((block) => [...wordsIn(block)]).flatMap((word) => [word, lastOf(word), ...word.split(/[.:]/)]),
-  );
+  const left = blocksAt(timeline, after).flatMap((block) => [...wordsIn(block)]);
+  const known = new Set(left.flatMap((word) => [lastOf(word), ...word.split(/[.:]/)]));
   const lost = new Map<string, Lost>();
   for (const block of blocksAt(timeline, before)) {
     for (const word of wordsIn(block)) {
       const kind = kindOf(word);
-      if (!kind || known.has(word) || (kind === "paths" && known.has(lastOf(word)))) continue;
+      if (!kind || known.has(lastOf(word))) continue;
       const entry = lost.get(word) ?? { kind, text: word, block, weight: 0 };
       entry.weight += block.kind === "result" ? 1 : 10;
       lost.set(word, entry);
@@ -45,10 +43,3 @@ export function lostIn(timeline: Timeline, { before, after, isSummary }: Compact
   }
   return [...lost.values()].sort((a, b) => b.weight - a.weight);
 }
-
-/** By kind, those that occur. */
-export const groupLost = (lost: Lost[]) =>
-  KINDS.flatMap((kind) => {
-    const items = lost.filter((each) => each.kind === kind);
-    return items.length > 0 ? [{ kind, items }] : [];
-  });

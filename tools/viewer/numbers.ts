@@ -1,15 +1,35 @@
-/** Numbers and names as the viewer writes them, in any language. */
+/** Numbers and names as the viewer writes them, in any language; sums and groups. */
 
 export const whole = (value: number) => Math.round(value).toLocaleString("en-US");
 export const counted = (count: number, one: string, many = `${one}s`) => `${whole(count)} ${count === 1 ? one : many}`;
-export const percent = (share: number, unit = " %") =>
-  (share > 0 && share < 0.005 ? "<1" : `${Math.round(100 * share)}`) + unit;
-export const kilobytes = (bytes: number) => `${whole(Math.ceil(bytes / 1_000))} kB`;
+/** `16.7K` for 16,725. */
+export const short = (value: number) => value.toLocaleString("en", { notation: "compact", maximumFractionDigits: 1 });
+export const percent = (share: number) => (share > 0 && share < 0.005 ? "<1%" : `${Math.round(100 * share)}%`);
 
-export function dollars(value: number): string {
+/** Nothing for a cost that is not known. */
+export function dollars(value?: number): string {
+  if (value === undefined) return "";
   if (value > 0 && value < 0.0005) return "<$0.001";
   return `$${value.toFixed(value > 0 && value < 0.0995 ? 3 : 2)}`;
 }
 
-/** With its end, which tells paths apart. */
-export const shortened = (text: string) => (text.length > 72 ? `${text.slice(0, 24)} … ${text.slice(-44)}` : text);
+/** In a line, without those that are not known. */
+export const facts = (...all: (string | undefined)[]) => all.filter(Boolean).join(" · ");
+
+/** A path by its end, which tells it apart. */
+export const shortened = (path: string) => (path.length > 60 ? `…${path.slice(-60)}` : path);
+
+export const sum = (values: number[]) => values.reduce((total, each) => total + each, 0);
+
+/** The index of the largest of some numbers that are not below 0. */
+export const largestOf = (values: number[]) => values.indexOf(Math.max(...values));
+
+export function groupBy<Item, Key>(items: Item[], keyOf: (item: Item) => Key): Map<Key, Item[]> {
+  const groups = new Map<Key, Item[]>();
+  for (const item of items) {
+    const group = groups.get(keyOf(item)) ?? [];
+    group.push(item);
+    groups.set(keyOf(item), group);
+  }
+  return groups;
+}

@@ -1,89 +1,112 @@
 /** The context over all model calls: charts, and a slider that goes from call to call. */
-import { colourOf, drawChart, drawnCompactions, MARGIN, PAID, type View } from "./context-chart.ts";
-import { make, makeLegend, makeSvg } from "./elements.ts";
+import { bottomOf, colourOf, drawChart, heightOf, MARGIN, PAID, type View } from "./context-chart.ts";
+import { factsOf } from "./details.ts";
+import { type Item, make, makeLegend } from "./elements.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
-import type { Compaction, Timeline } from "./timeline.ts";
+import { isMissed, type Step, type Timeline, takenBy } from "./timeline.ts";
 
-const THUMB = 16; // pixels, as in style.css
+const THUMB = 16; // pixels, of the slider
+const NEAR = 7; // pixels, to the arrow of a compaction
 
 /** `show`: a model call or a compaction was chosen. It is drawn again whenever its width changes. */
-export function makeOverTime(timeline: Timeline, words: Words, show: (chosen: number | Compaction) => void) {
-  const { moments, compactions } = timeline;
-  const all: View[] = ["context", "cache", "cost"];
-  const isKnown = { context: true, cache: moments.some(({ usage }) => usage), cost: moments.some(({ cost }) => cost) };
-  const views = all.filter((view) => isKnown[view]);
-  const heightOf = (view: View) => (view === "context" ? 300 : 110);
-  const charts = views.map((view) => {
-    const chart = make("div", { className: "cv-chart" });
-    chart.style.minHeight = `${heightOf(view)}px`; // until it is drawn
-    return chart;
-  });
-  const value = make("p", { className: "cv-value" });
-  const plots = make("div", { className: "cv-plots" });
+export function makeOverTime(timeline: Timeline, words: Words, show: (step: Step) => void) {
+  const { moments } = timeline;
+  const value = make("p");
   const slider = make("input", { type: "range", min: "1", max: `${moments.length}`, ariaLabel: words.request });
   const focus = () => slider.focus({ preventScroll: true });
-  const placeOf = (index: number) => {
-    const space = Math.max(280, plots.clientWidth) - MARGIN.left - MARGIN.right;
-    return MARGIN.left + (space * (index + 0.5)) / moments.length;
+  const choose = (step: Step) => {
+    show(step);
+    focus(); // the arrow keys go on from here
   };
   const tell = (index: number) => {
-    value.textContent = words.at(timeline, Math.max(0, Math.min(moments.length - 1, index)));
+    const moment = moments[index];
+    const facts = moment ? factsOf(timeline, moment, words) : "";
+    value.textContent = words.named(words.atRequest(index + 1, moments.length), facts);
   };
-
+  const charts = viewsOf(timeline).map((view) => makeChart(timeline, view, words, choose, tell));
+  const plots = make("div", { className: "cv-plots" }, ...arrange(timeline, charts, slider, words));
+  const widthOf = () => Math.max(280, plots.clientWidth);
+  const placeOf = (index: number) => {
+    const space = widthOf() - MARGIN.left - MARGIN.right;
+    return MARGIN.left + (space * (index + 0.5)) / moments.length;
+  };
   function moveTo(index: number): void {
-    for (const line of plots.querySelectorAll(".cv-cursor"))
-      line.setAttribute("transform", `translate(${placeOf(index)})`);
+    for (const { cursor } of charts) cursor.style.left = `${placeOf(index)}px`;
     slider.value = `${index + 1}`;
     tell(index);
     slider.ariaValueText = value.textContent;
   }
   function draw(): void {
-    const width = Math.max(280, plots.clientWidth);
-    for (const [i, view] of views.entries()) {
-      const height = heightOf(view);
-      const chart = drawChart(timeline, { document, width, height, words, view });
-      const bottom = height - (view === "context" ? 38 : 8);
-      const line = makeSvg("line", { class: "cv-cursor", y1: MARGIN.top, y2: bottom });
-      chart.insertBefore(line, chart.querySelector(".cv-label")); // which stays readable
-      const y = chart.scale("y");
-      for (const compaction of view === "context" ? drawnCompactions(timeline, width) : []) {
-        const at = compactions.indexOf(compaction);
-        const x = placeOf(compaction.moment - 0.5);
-        const ends = { x1: x, x2: x, y1: y?.apply(compaction.before.tokens), y2: y?.apply(compaction.after.tokens) };
-        const title = makeSvg("title", {}, document.createTextNode(words.took(compaction, moments.length)));
-        chart.append(makeSvg("line", { ...ends, class: "cv-arrow", "data-compaction": at }, title));
-      }
-      charts[i]?.replaceChildren(chart);
-    }
+    for (const chart of charts) chart.draw(widthOf());
     slider.style.marginLeft = `${placeOf(0) - THUMB / 2}px`; // the thumb is below the cursor
     slider.style.width = `${placeOf(moments.length - 1) - placeOf(0) + THUMB}px`;
     moveTo(Number(slider.value) - 1);
   }
   const observer = new ResizeObserver(() => (plots.isConnected ? draw() : observer.disconnect()));
   observer.observe(plots);
-  slider.addEventListener("input", () => show(Number(slider.value) - 1));
-  const pick = ({ clientX, buttons, target, type }: PointerEvent) => {
-    if (target === slider) return; // it moves by itself
-    const { left, width } = plots.getBoundingClientRect();
-    const share = (clientX - left - MARGIN.left) / (width - MARGIN.left - MARGIN.right);
-    const index = Math.floor(share * moments.length);
-    const compaction = target instanceof SVGElement ? compactions[Number(target.dataset.compaction)] : undefined;
-    if (buttons !== 1) tell(index);
-    else if (type === "pointerdown" || !compaction) show((type === "pointerdown" && compaction) || index);
-  };
-  plots.addEventListener("pointerdown", pick);
-  plots.addEventListener("pointermove", pick);
-  plots.addEventListener("mousedown", (event) => {
-    if (event.target === slider) return;
-    event.preventDefault(); // which would take the focus away, and the arrow keys with it
-    focus();
-  });
+  slider.addEventListener("input", () => show({ call: Number(slider.value) - 1 }));
   plots.addEventListener("pointerleave", () => tell(Number(slider.value) - 1));
-  const named = (names: readonly string[]) =>
-    makeLegend(names.map((name) => ({ colour: colourOf(name, timeline.series), name: nameOfSeries(name, words) })));
-  const paid = isKnown.cost ? PAID : PAID.slice(0, 3);
-  const [context, ...others] = charts;
-  if (context) plots.append(context, slider, named(timeline.series));
-  if (others.length > 0) plots.append(...others, named(paid));
   return { element: make("div", {}, value, plots), moveTo, focus };
+}
+
+/** What is known of the model calls can be drawn. */
+function viewsOf({ moments }: Timeline): View[] {
+  const views: View[] = ["context"];
+  if (moments.some(({ usage }) => usage)) views.push("cache");
+  if (moments.some(({ cost }) => cost)) views.push("cost");
+  return views;
+}
+
+type Chart = { element: HTMLElement; cursor: HTMLElement; draw: (width: number) => void };
+
+/** A chart that says which call is clicked or pointed at, or which compaction, where its arrow is near. */
+function makeChart(
+  timeline: Timeline,
+  view: View,
+  words: Words,
+  choose: (step: Step) => void,
+  tell: (call: number) => void,
+): Chart {
+  const { moments, compactions } = timeline;
+  const element = make("div", { className: "cv-chart" });
+  const cursor = make("div", { className: "cv-cursor" });
+  cursor.style.height = `${heightOf(view) - MARGIN.top - bottomOf(view)}px`;
+  element.style.minHeight = `${heightOf(view)}px`; // until it is drawn
+  const stepAt = ({ clientX }: MouseEvent): Required<Step> => {
+    const { left, width } = element.getBoundingClientRect();
+    const each = (width - MARGIN.left - MARGIN.right) / moments.length;
+    const place = (clientX - left - MARGIN.left) / each;
+    const call = Math.max(0, Math.min(moments.length - 1, Math.floor(place)));
+    return { call, compaction: compactions.findIndex(({ moment }) => Math.abs(moment - place) * each < NEAR) };
+  };
+  element.addEventListener("click", (event) => choose(stepAt(event)));
+  element.addEventListener("pointermove", (event) => tell(stepAt(event).call));
+  const draw = (width: number) => {
+    element.replaceChildren(drawChart(timeline, { document, width, words, view }), cursor);
+  };
+  return { element, cursor, draw };
+}
+
+/** The charts, with the slider below the first, and what their colours and signs mean. */
+function arrange(timeline: Timeline, charts: Chart[], slider: HTMLElement, words: Words): (Node | string)[] {
+  const [context, ...others] = charts.map(({ element }) => element);
+  const named = (names: readonly string[]) =>
+    names.map((name): Item => ({ colour: colourOf(name, timeline.series), name: nameOfSeries(name, words) }));
+  const paid = others.length > 0 ? makeLegend(named(PAID)) : "";
+  const kinds = makeLegend([...named(timeline.series), ...signsOf(timeline, words)]);
+  return [context ?? "", slider, kinds, ...others, paid];
+}
+
+const SIGNS: Record<string, string> = { cold: "◆", request: "▲" };
+
+/** What the signs in the chart of the context mean. */
+function signsOf({ moments, compactions, requests }: Timeline, words: Words): Item[] {
+  const names = new Set<string>(compactions.map(takenBy));
+  if (moments.some(isMissed)) names.add("cold");
+  if (requests.length > 0) names.add("request");
+  return [...names].map((name) => ({
+    colour: `var(--cv-${name})`,
+    name: words.marks[name] ?? "",
+    sign: SIGNS[name] ?? "↓",
+  }));
 }

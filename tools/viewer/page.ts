@@ -1,11 +1,6 @@
 /** The viewer as a page of its own: `npm run view`. */
 import { mount } from "./main.ts";
 
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const follow = () => document.documentElement.classList.toggle("dark", dark.matches);
-dark.addEventListener("change", follow);
-follow();
-
 const lang = navigator.language.startsWith("zh") ? "zh" : "en";
 document.documentElement.lang = lang;
 const main = document.querySelector("main");

@@ -37,13 +37,6 @@ export function costOf(usage?: Usage, model?: string): Cost | undefined {
 
 export const sumOf = (cost?: Cost): number => Object.values(cost ?? {}).reduce((sum, each) => sum + each, 0);
 
-/** The price list in a line, in dollars for a million tokens. */
-export function listOf(model: string): string | undefined {
-  const [input, output, read] = priceOf(model) ?? [];
-  if (!input || !output || !read) return undefined;
-  return `input $${input}, read from the cache $${+(read * input).toFixed(3)}, written $${1.25 * input} (for an hour $${2 * input}), output $${output}`;
-}
-
 /** Tokens of the model's window, if the model is known; an old one had a larger one for whoever asked for it. */
 export function windowOf(model: string | undefined, largest: number): number | undefined {
   const window = priceOf(model)?.[3];

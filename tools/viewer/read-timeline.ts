@@ -1,11 +1,11 @@
 /** Reads a session file: which blocks were in the context at each request, and what each compaction took away. */
-import type { Message, Rewrite, Step } from "../sessions/conversation.ts";
+import type { Clear, Message, Rewrite, Step } from "../sessions/conversation.ts";
 import { readConversation, textOf } from "../sessions/conversation.ts";
-import { parseLine } from "../sessions/formats.ts";
 import { CHARS_PER_TOKEN } from "../sessions/sizes.ts";
+import { groupBy, largestOf, sum } from "./numbers.ts";
 import { costOf, windowOf } from "./prices.ts";
-import type { Block, Compaction, Extent, Fault, Kind, Missed, Moment, Side, Size, Timeline } from "./timeline.ts";
-import { charsOf, largestOf, seriesFor, totalOf } from "./timeline.ts";
+import type { Block, Compaction, Extent, Kind, Limit, Moment, Side, Size, Timeline } from "./timeline.ts";
+import { blocksAt, seriesFor, totalOf } from "./timeline.ts";
 
 const MANY_TOOLS = 4; // with a colour of their own
 /** Milliseconds that the prompt cache lives after a request. */
@@ -17,7 +17,7 @@ const LEAST_GROWN = 200;
 
 // --- blocks ----------------------------------------------------------------------------------------------------------
 
-type Draft = Omit<Block, "id">;
+type Draft = Omit<Block, "id" | "since">;
 
 /** What stands in for another speaker in the user's name: `<task-notification>…</task-notification>`. */
 const TAGGED = /<([a-z]+(?:-[a-z]+)+)\b[^>]*>[\s\S]*?(<\/\1>|$)|^\[Request interrupted.*/g;
@@ -36,46 +36,59 @@ function firstLine(text: string): string {
 }
 
 function argumentsOf(input: Record<string, unknown>): string {
-  const lines = Object.entries(input).map(([name, value]) => {
-    return `${name}: ${typeof value === "string" ? value : JSON.stringify(value, null, 2)}`;
-  });
-  return lines.join("\n");
+  const textFor = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+  return Object.entries(input)
+    .map(([name, value]) => `${name}: ${textFor(value)}`)
+    .join("\n");
 }
 
-/** `calls` remembers the label of each call for its result. */
+/** `calls` remembers each call for its result. */
 function toDraft(part: Message["parts"][number], message: Message, calls: Map<string, Draft>): Draft {
-  const { role, isSummary, parts } = message;
-  const draft = (kind: Kind, text: string): Draft => ({ kind, text, label: firstLine(text), chars: part.chars });
   const user = isRequest(message) ? "request" : "client";
-  const said = role === "assistant" ? "reply" : user;
-  if (part.type === "text") {
-    const [, path] = (isSummary && part !== parts[0] && /^<file path="(.*?)"/.exec(part.text)) || [];
-    if (path) return { ...draft("file", part.text), label: path };
-    const label = firstLine(said === "client" ? part.text.replace(OPENING, "$1: ") : saidIn(part.text) || part.text);
-    return { ...draft(isSummary ? "summary" : said, part.text), label };
+  const said = message.role === "assistant" ? "reply" : user;
+  const draft = (kind: Kind, text: string): Draft => ({ kind, text, label: firstLine(text), chars: part.chars });
+  switch (part.type) {
+    case "text":
+      return { ...draft(said, part.text), ...nameText(part.text, message, said, part === message.parts[0]) };
+    case "thinking":
+      return draft("thinking", part.thinking);
+    case "tool_use": {
+      const argument = Object.values(part.input).find((value) => typeof value === "string") ?? "";
+      const label = `${part.name} ${firstLine(String(argument))}`;
+      const call = { ...draft("call", argumentsOf(part.input)), tool: part.name, callId: part.id, label };
+      calls.set(part.id, call);
+      return call;
+    }
+    case "tool_result": {
+      const { tool = "?", label = "" } = calls.get(part.tool_use_id) ?? {};
+      return { ...draft("result", textOf(part.content, "[image]")), tool, label, callId: part.tool_use_id };
+    }
+    default:
+      return draft(said, part.type === "unknown" ? part.json : `[${part.type}]`);
   }
-  if (part.type === "thinking") return draft("thinking", part.thinking);
-  if (part.type === "tool_use") {
-    const argument = Object.values(part.input).find((value) => typeof value === "string") ?? "";
-    const label = `${part.name} ${firstLine(String(argument))}`;
-    const call = { ...draft("call", argumentsOf(part.input)), tool: part.name, callId: part.id, label };
-    calls.set(part.id, call);
-    return call;
-  }
-  if (part.type === "tool_result") {
-    const { tool = "?", label = "" } = calls.get(part.tool_use_id) ?? {};
-    return { ...draft("result", textOf(part.content, "[image]")), tool, label, callId: part.tool_use_id };
-  }
-  return draft(said, part.type === "unknown" ? part.json : `[${part.type}]`);
+}
+
+/** What a text is, and its label. What a summary begins with is the summary; then come files that it puts back. */
+function nameText(text: string, { isSummary }: Message, said: Kind, isFirst: boolean): Pick<Draft, "kind" | "label"> {
+  const [, path] = (isSummary && !isFirst && /^<file path="(.*?)"/.exec(text)) || [];
+  if (path) return { kind: "file", label: path };
+  const plain = said === "client" ? text.replace(OPENING, "$1: ") : saidIn(text) || text;
+  return { kind: isSummary ? "summary" : said, label: firstLine(plain) };
 }
 
 // --- the context, step by step ---------------------------------------------------------------------------------------
 
 /** A side of a compaction, with its tokens if the file has them. */
 type Edge = Extent & { tokens?: number; charsPerToken?: number };
+/** A model call: its prompt, its reply, and when it was sent. */
+type Call = Edge & { step: Message; sent?: number };
 type Draw = Pick<Timeline, "blocks" | "epochs" | "requests"> & {
   compactions: (Omit<Compaction, "before" | "after"> & { before: Edge; after: Edge })[];
-  moments: { extent: Extent; step: Message; sent?: number }[];
+  moments: Call[];
+  calls: Map<string, Draft>;
+  /** When the newest step was written, and the newest ratio that the file has. */
+  time?: number;
+  charsPerToken?: number;
 };
 
 /** Blocks that say the same have one key. */
@@ -83,73 +96,82 @@ const keyOf = ({ kind, callId, text }: Draft) => (callId ? `${kind} ${callId}` :
 
 /** Follows the context through the steps. */
 function follow(steps: Step[]): Draw {
-  const draw: Draw = { blocks: [], epochs: [[]], compactions: [], moments: [], requests: [] };
-  const { blocks, epochs, moments } = draw;
-  const calls = new Map<string, Draft>();
-  let history = epochs[0] ?? [];
-  let sent: number | undefined;
-  let charsPerToken: number | undefined;
-  const here = (): Extent => ({ epoch: epochs.length - 1, length: history.length });
-  const blockOf = (id: number) => blocks[id] ?? [];
-  const draftsOf = (message: Message) => message.parts.map((part) => toDraft(part, message, calls));
-  function add(draft: Draft): number {
-    blocks.push({ ...draft, id: blocks.length });
-    return blocks.length - 1;
-  }
-  function begin(ids: number[], kept: number[], { trigger = "micro", time, ...rest }: Partial<Rewrite>): void {
-    const before = { ...here(), tokens: rest.before, charsPerToken };
-    const isResumed = trigger === "resume" && history.length === 0;
-    history = ids;
-    epochs.push(history);
-    const after = { ...here(), tokens: rest.after, charsPerToken };
-    const cost = costOf(rest.usage, rest.model);
-    const isSummary = ids.some((id) => blocks[id]?.kind === "summary" && !kept.includes(id));
-    if (!isResumed)
-      draw.compactions.push({ moment: moments.length, trigger, time, before, after, kept, isSummary, cost });
-  }
+  const draw: Draw = { blocks: [], epochs: [[]], compactions: [], moments: [], requests: [], calls: new Map() };
   for (const step of steps) {
-    if (step.type === "clear") {
-      const cleared = new Set<string | undefined>(step.callIds);
-      const text = "[Old tool result content cleared]";
-      const ids = history.flatMap(blockOf).map((block) => {
-        const isCleared = block.kind === "result" && block.original === undefined && cleared.has(block.callId);
-        const size = block.chars - block.text.length + text.length;
-        return isCleared ? add({ ...block, text, chars: size, original: block.id }) : block.id;
-      });
-      const kept = ids.filter((id, i) => id === history[i]);
-      begin(ids, kept, { time: step.time });
-    } else if (step.type === "rewrite") {
-      charsPerToken = step.charsPerToken ?? charsPerToken;
-      const old = history.flatMap(blockOf);
-      const known = new Map<string, Block[]>();
-      for (const block of old) known.set(keyOf(block), [...(known.get(keyOf(block)) ?? []), block]);
-      const kept: number[] = [];
-      // A summary and what it puts back is new, also where it repeats a text.
-      const drafts = step.messages.flatMap((message) =>
-        draftsOf(message).map((draft) => ({ draft, isNew: message.isSummary })),
-      );
-      // From the end, since of texts that are there twice the newest is kept.
-      const ids = drafts.reduceRight<number[]>((ids, { draft, isNew }) => {
-        const same = isNew ? undefined : known.get(keyOf(draft))?.pop();
-        const isKept = same?.kind === draft.kind && same.text === draft.text;
-        if (isKept) kept.push(same.id);
-        const original = draft.kind === "result" ? same?.id : undefined; // it was cleared
-        const thought = same?.kind === "thinking" ? same.id : undefined;
-        ids.push(isKept ? same.id : add({ ...draft, original, thought }));
-        return ids;
-      }, []);
-      begin(ids.reverse(), kept, step);
-    } else {
-      if (step.role === "assistant") moments.push({ extent: here(), step, sent: sent ?? step.time });
-      charsPerToken = step.charsPerToken ?? charsPerToken;
-      sent = step.time ?? sent;
-      for (const [i, draft] of draftsOf(step).entries()) {
-        if (i === 0 && isRequest(step)) draw.requests.push({ moment: moments.length, block: blocks.length });
-        history.push(add(draft));
-      }
-    }
+    if (step.type === "clear") clear(draw, step);
+    else if (step.type === "rewrite") rewrite(draw, step);
+    else goOn(draw, step);
   }
   return draw;
+}
+
+/** The context as it is now. */
+function here({ epochs, charsPerToken }: Draw): Edge {
+  return { epoch: epochs.length - 1, length: epochs.at(-1)?.length ?? 0, charsPerToken };
+}
+
+/** @returns the id of the new block */
+function add({ blocks, moments }: Draw, draft: Draft): number {
+  return blocks.push({ ...draft, id: blocks.length, since: moments.length }) - 1;
+}
+
+const draftsOf = ({ calls }: Draw, message: Message) => message.parts.map((part) => toDraft(part, message, calls));
+
+/** A message is added to the context; a reply is that of a model call. */
+function goOn(draw: Draw, step: Message): void {
+  const prompt = here(draw);
+  const drafts = draftsOf(draw, step);
+  draw.charsPerToken = step.charsPerToken ?? draw.charsPerToken;
+  if (isRequest(step) && drafts.length > 0)
+    draw.requests.push({ moment: draw.moments.length, block: draw.blocks.length });
+  if (step.role === "assistant")
+    draw.moments.push({ ...prompt, charsPerToken: draw.charsPerToken, step, sent: draw.time ?? step.time });
+  draw.time = step.time ?? draw.time;
+  for (const draft of drafts) draw.epochs.at(-1)?.push(add(draw, draft));
+}
+
+/** Results are cleared. */
+function clear(draw: Draw, { callIds }: Clear): void {
+  const text = "[Old tool result content cleared]";
+  const cleared = new Set<string | undefined>(callIds);
+  const old = blocksAt(draw, here(draw));
+  const ids = old.map((block) => {
+    const isCleared = block.kind === "result" && block.original === undefined && cleared.has(block.callId);
+    const chars = block.chars - block.text.length + text.length;
+    return isCleared ? add(draw, { ...block, text, chars, original: block.id }) : block.id;
+  });
+  begin(draw, ids, { trigger: "micro" });
+}
+
+/** Messages take the place of the context. Blocks that were there before are the same; a summary and its files are new. */
+function rewrite(draw: Draw, step: Rewrite): void {
+  draw.charsPerToken = step.charsPerToken ?? draw.charsPerToken;
+  const known = groupBy(blocksAt(draw, here(draw)), keyOf);
+  const drafts = step.messages.flatMap((message) =>
+    draftsOf(draw, message).map((draft) => ({ draft, isNew: message.isSummary })),
+  );
+  // From the end, since of texts that are there twice the newest is kept.
+  const ids = drafts.reverse().map(({ draft, isNew }) => {
+    const same = isNew ? undefined : known.get(keyOf(draft))?.pop();
+    if (same?.kind === draft.kind && same.text === draft.text) return same.id;
+    const original = draft.kind === "result" ? same?.id : undefined; // it was cleared
+    const thought = same?.kind === "thinking" ? same.id : undefined;
+    return add(draw, { ...draft, original, thought });
+  });
+  begin(draw, ids.reverse(), step);
+}
+
+/** An epoch begins with a compaction; in a transcript that goes on from another one there is none. */
+function begin(draw: Draw, ids: number[], step: Pick<Rewrite, "trigger"> & Partial<Rewrite>): void {
+  const { trigger, usage, model } = step;
+  const before = { ...here(draw), tokens: step.before };
+  const old = new Set(draw.epochs.at(-1));
+  draw.epochs.push(ids);
+  if (trigger === "resume" && before.length === 0) return;
+  const after = { ...here(draw), tokens: step.after };
+  const isSummary = ids.some((id) => draw.blocks[id]?.kind === "summary" && !old.has(id));
+  const cost = costOf(usage, model);
+  draw.compactions.push({ moment: draw.moments.length, trigger, before, after, isSummary, cost });
 }
 
 // --- sizes -----------------------------------------------------------------------------------------------------------
@@ -165,30 +187,25 @@ function seriesOf(blocks: Block[]): string[] {
   return [...kinds, ...names.slice(0, MANY_TOOLS), ...(names.length > MANY_TOOLS ? ["result:"] : [])];
 }
 
-/** Characters of each series at each request. */
+/** Characters of each series at each model call: those of an epoch add up, block by block. */
 function charsBySeries({ blocks, epochs, moments }: Draw, series: string[]): number[][] {
-  const places = blocks.map((block) => series.indexOf(seriesFor(block, series)));
-  let sums: number[] = [];
-  let last: Extent = { epoch: -1, length: 0 };
-  return moments.map(({ extent }) => {
-    const from = extent.epoch === last.epoch ? last.length : 0;
-    if (from === 0) sums = series.map(() => 0);
-    for (const id of epochs[extent.epoch]?.slice(from, extent.length) ?? []) {
-      const place = places[id] ?? 0;
-      sums[place] = (sums[place] ?? 0) + (blocks[id]?.chars ?? 0);
+  const sums = epochs.map((ids) => {
+    const running = [series.map(() => 0)];
+    for (const block of ids.flatMap((id) => blocks[id] ?? [])) {
+      const last = running.at(-1) ?? [];
+      const place = series.indexOf(seriesFor(block, series));
+      running.push(last.with(place, (last[place] ?? 0) + block.chars));
     }
-    last = extent;
-    return [...sums];
+    return running;
   });
+  return moments.map(({ epoch, length }) => sums[epoch]?.[length] ?? []);
 }
 
-const sumOf = (values: number[]) => values.reduce((sum, each) => sum + each, 0);
-
 /** Characters per token: the median of what prompts grew by from one to the next. A few grow by what the file does not hold. */
-function ratioOf(moments: Draw["moments"], chars: number[]): number {
-  const ratios = moments.flatMap(({ extent, step }, i) => {
+function ratioOf(moments: Call[], chars: number[]): number {
+  const ratios = moments.flatMap(({ epoch, step }, i) => {
     const before = moments[i - 1];
-    if (!step.usage || !before?.step.usage || before.extent.epoch !== extent.epoch) return [];
+    if (!step.usage || !before?.step.usage || before.epoch !== epoch) return [];
     const grown = totalOf(step.usage) - totalOf(before.step.usage);
     return grown > LEAST_GROWN ? ((chars[i] ?? 0) - (chars[i - 1] ?? 0)) / grown : [];
   });
@@ -205,81 +222,72 @@ function sizeFor(chars: number, charsPerToken: number, tokens = chars / charsPer
 }
 
 /** Why the prompt before was not read from the cache, as far as this one still had room for it. */
-function missedBy(before: Moment | undefined, now: Pick<Moment, "usage" | "model" | "gap" | "tokens">, isNew: boolean) {
+function missedBy(before: Moment | undefined, now: Moment): Moment["missed"] {
   if (!before || !now.usage) return undefined;
   const tokens = Math.min(before.tokens, now.tokens) - now.usage.read;
-  if (tokens < LEAST_MISSED) return undefined;
   const isLate = (now.gap ?? 0) > (before.usage?.isHour ? 12 : 1) * CACHE_LIFE;
-  const why = now.model === before.model ? "changed" : "model";
-  return { why: isNew ? "compaction" : isLate ? "pause" : why, tokens } satisfies Missed;
+  if (tokens < LEAST_MISSED) return undefined;
+  if (now.epoch !== before.epoch) return { why: "compaction", tokens };
+  if (isLate) return { why: "pause", tokens };
+  return { why: now.model === before.model ? "changed" : "model", tokens };
+}
+
+/** `sums`: the characters of each series in the prompt. */
+function toMoment({ step, sent, ...call }: Call, sums: number[], ratio: number): Moment {
+  const { usage, model, time, parts } = step;
+  const size = sizeFor(sum(sums), call.charsPerToken ?? ratio, usage && totalOf(usage));
+  const sizes = sums.map((chars, place) => (place === 0 ? size.unexplained : chars / size.charsPerToken));
+  const written = Math.round(sum(parts.map(({ chars }) => chars)) / size.charsPerToken);
+  const isEstimate = usage !== undefined && !usage.isFinal && written > usage.output;
+  const paid = usage && { ...usage, output: isEstimate ? written : usage.output };
+  return { ...call, ...size, sizes, usage: paid, isEstimate, model, cost: costOf(paid, model), time, request: -1 };
 }
 
 function toTimeline(draw: Draw) {
   const series = seriesOf(draw.blocks);
   const sums = charsBySeries(draw, series);
-  const chars = sums.map(sumOf);
-  const median = ratioOf(draw.moments, chars);
-  let recorded: number | undefined;
-  let last: number | undefined;
-  let before: Moment | undefined;
-  const moments = draw.moments.map(({ extent, step, sent }, i): Moment => {
-    recorded = step.charsPerToken ?? recorded;
-    const { time, model } = step;
-    const gap = sent !== undefined && last !== undefined ? Math.max(0, sent - last) : undefined;
-    last = sent ?? last;
-    const size = sizeFor(chars[i] ?? 0, recorded ?? median, step.usage && totalOf(step.usage));
-    const sizes = (sums[i] ?? []).map((sum, place) => (place === 0 ? size.unexplained : sum / size.charsPerToken));
-    const written = sumOf(step.parts.map((part) => part.chars)) / size.charsPerToken;
-    const isEstimate = step.usage !== undefined && !step.usage.isFinal && written > step.usage.output;
-    const usage = step.usage && { ...step.usage, output: isEstimate ? Math.round(written) : step.usage.output };
-    const missed = missedBy(before, { usage, model, gap, tokens: size.tokens }, extent.epoch !== before?.epoch);
-    const request = draw.requests.findLastIndex(({ moment }) => moment <= i);
-    const rest = { usage, isEstimate, model, cost: costOf(usage, model), missed, request };
-    before = { ...extent, ...size, time, gap, sizes, ...rest };
-    return before;
-  });
+  const ratio = ratioOf(draw.moments, sums.map(sum));
+  const moments = draw.moments.map((call, i) => toMoment(call, sums[i] ?? [], ratio));
+  for (const [i, moment] of moments.entries()) {
+    const [before, now] = [draw.moments[i - 1]?.sent, draw.moments[i]?.sent];
+    moment.gap = before && now && Math.max(0, now - before);
+    moment.missed = missedBy(moments[i - 1], moment);
+    moment.request = draw.requests.findLastIndex((request) => request.moment <= i);
+  }
   const isCounted = moments.some(({ usage }) => usage);
-  const by: Timeline["source"]["by"] = isCounted ? "counted" : recorded ? "recorded" : "assumed";
-  return { moments, series, source: { by, charsPerToken: recorded ?? median } };
+  return { moments, series, isCounted, charsPerToken: draw.charsPerToken ?? ratio };
 }
 
 // --- files -----------------------------------------------------------------------------------------------------------
 
-function faultOf(text: string): Fault {
-  if (text.trim() === "") return { fault: "empty" };
-  if (/[\0\ufffd]/.test(text.slice(0, 4_000))) return { fault: "binary" };
-  const isJson = [text, ...text.split("\n")].some((each) => typeof parseLine(each) === "object");
-  return { fault: isJson ? "json" : "text" };
-}
-
-/** The limits that a transcript has; for Claude Code the window of its newest model. */
-function limitsOf(steps: Step[], window?: number): Timeline["limits"] {
-  if (window) return [{ tokens: window, source: "window" }];
-  const recorded = new Set(steps.flatMap((step) => (step.type === "rewrite" ? (step.limit ?? []) : [])));
-  return [...recorded].map((tokens) => ({ tokens, source: "recorded" }));
+/** The newest limit that a transcript has; for Claude Code the window of its newest model. */
+function limitOf(steps: Step[], window?: number): Limit | undefined {
+  if (window) return { tokens: window, source: "window" };
+  const tokens = steps.findLast((step): step is Rewrite => step.type === "rewrite")?.limit;
+  return tokens ? { tokens, source: "recorded" } : undefined;
 }
 
 /** A side of a compaction as the file counts it; if it does not, by the model call beside it. */
 function sideOf(draw: Draw, { tokens, charsPerToken, ...extent }: Edge, by: "before" | "next", beside?: Moment): Side {
   const ratio = charsPerToken ?? beside?.charsPerToken ?? CHARS_PER_TOKEN;
-  const chars = charsOf(draw, extent);
+  const chars = sum(blocksAt(draw, extent).map((block) => block.chars));
   if (tokens !== undefined) return { ...extent, ...sizeFor(chars, ratio, tokens), by: "file" };
   if (by === "next" && beside?.usage && beside.epoch === extent.epoch) return { ...beside, by };
   return { ...extent, ...sizeFor(chars, ratio, chars / ratio + (beside?.unexplained ?? 0)), by: "estimate" };
 }
 
-/** @returns the timeline of a session of Claude Code or a transcript of s06; a fault if the file is neither */
-export function readTimeline(text: string, name: string): Timeline | Fault {
+/** The timeline of a session of Claude Code or a transcript of s06; without model calls if the file is neither. */
+export function readTimeline(text: string): Timeline {
   const { format, steps, skipped } = readConversation(text);
-  if (steps.length === 0) return faultOf(text);
   const draw = follow(steps);
   const { blocks, epochs, requests } = draw;
-  const { moments, series, source } = toTimeline(draw);
+  const { moments, ...rest } = toTimeline(draw);
   const compactions = draw.compactions.map(({ before, after, ...rest }): Compaction => {
     const [last, next] = [moments[rest.moment - 1], moments[rest.moment]];
     return { ...rest, before: sideOf(draw, before, "before", last), after: sideOf(draw, after, "next", next ?? last) };
   });
-  const window = format === "Claude Code" ? windowOf(moments.at(-1)?.model, largestOf({ moments })) : undefined;
-  const limits = limitsOf(steps, window);
-  return { name, format, blocks, epochs, moments, compactions, requests, series, limits, source, skipped };
+  const largest = largestOf(moments.map(({ tokens }) => tokens));
+  const window = windowOf(moments.at(-1)?.model, moments[largest]?.tokens ?? 0);
+  const limit = limitOf(steps, format === "Claude Code" ? window : undefined);
+  return { format, blocks, epochs, moments, compactions, largest, requests, limit, skipped, ...rest };
 }

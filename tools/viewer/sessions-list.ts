@@ -1,47 +1,70 @@
-/** The sessions of a folder, to choose from. */
-import { make } from "./elements.ts";
+/** The sessions of `npm run view`, to choose from. */
+import { make, makeRows, setTabStop } from "./elements.ts";
 import type { Words } from "./languages.ts";
+import { facts } from "./numbers.ts";
 
 /** What the list shows of a file. Times are milliseconds. */
 export type Listed = {
   file: string;
-  /** Of a subagent's file: the session that it belongs to. */
+  /** Of a subagent's file, which comes after its parent: the session that it belongs to. */
   parent?: string;
   time: number;
   /** The first one. */
   request: string;
   calls: number;
   compactions: number;
-  bytes: number;
 };
 
-/** One tab stop; the arrow keys go from row to row. @param current the file that is shown */
-export function makeSessions(listed: Listed[], words: Words, current: string, open: (file: string) => void) {
-  const rowsOf = (each: Listed): HTMLElement[] => {
-    const { file, parent, request, time } = each;
-    const button = make("button", { type: "button" }, request || file);
-    button.addEventListener("click", () => open(file));
-    if (file === current) button.ariaCurrent = "true";
-    const facts = [
-      ...(parent ? [words.ofSubagent] : []),
-      words.time(time),
-      words.listed(each.calls, each.compactions, each.bytes),
-    ].join(" · ");
-    const row = make("li", { className: parent ? "cv-child" : "", title: file }, button);
-    row.append(make("span", { className: "cv-quiet" }, facts));
-    return [row, ...listed.filter((child) => child.parent === file).flatMap(rowsOf)];
+/** They are read when the list is first opened; each is there as soon as it is read. `current`: the file that is shown. */
+export function makeSessions(words: Words, isOpen: boolean, current: () => string, choose: (file: string) => void) {
+  const list = make("ul", { className: "cv-rows cv-sessions" }, words.reading(words.sessions));
+  const summary = make("summary", {}, words.sessions);
+  const element = make("details", { open: isOpen }, summary, list);
+  let text = "";
+  const select = (file: string) => {
+    element.open = false;
+    choose(file);
   };
-  const files = new Set(listed.map(({ file }) => file));
-  const top = listed.filter(({ parent }) => !parent || !files.has(parent));
-  const list = make("ul", { className: "cv-sessions" }, ...top.flatMap(rowsOf));
-  const buttons = [...list.querySelectorAll("button")];
-  const stop = buttons.find((button) => button.ariaCurrent) ?? buttons[0];
-  for (const button of buttons) button.tabIndex = button === stop ? 0 : -1;
-  list.addEventListener("keydown", (event) => {
-    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-    if (!step) return;
-    event.preventDefault();
-    buttons[buttons.indexOf(document.activeElement as HTMLButtonElement) + step]?.focus();
+  function show(): void {
+    const lines = text.split("\n").slice(0, -1);
+    const listed = lines.map((line): Listed => JSON.parse(line));
+    summary.textContent = `${words.sessions} (${listed.length})`;
+    list.replaceChildren(...makeItems(listed, words, current(), select));
+  }
+  async function read(): Promise<void> {
+    const { body } = await fetch("sessions");
+    for await (const part of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      text += part;
+      show();
+    }
+  }
+  element.addEventListener("toggle", () => {
+    if (text) show();
+    else if (element.open) void read();
   });
-  return list;
+  list.addEventListener("keydown", (event) => step(list, event));
+  return element;
+}
+
+function makeItems(listed: Listed[], words: Words, current: string, select: (file: string) => void): Element[] {
+  const factsOf = ({ parent, time, calls, compactions }: Listed) =>
+    facts(parent && words.ofSubagent, words.time(time), words.counts(calls, compactions));
+  const rows = makeRows(
+    listed,
+    (each) => [each.request || each.file, factsOf(each)],
+    ({ file }) => select(file),
+  );
+  const buttons = [...rows.getElementsByTagName("button")];
+  const chosen = buttons[listed.findIndex(({ file }) => file === current)];
+  chosen?.setAttribute("aria-current", "true");
+  setTabStop(buttons, chosen);
+  return [...rows.children];
+}
+
+function step(list: HTMLElement, event: KeyboardEvent): void {
+  const to = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+  if (!to) return;
+  event.preventDefault();
+  const from = [...list.children].findIndex((row) => row.contains(document.activeElement));
+  list.children[from + to]?.querySelector("button")?.focus();
 }

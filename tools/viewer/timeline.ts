@@ -1,5 +1,6 @@
 /** What the viewer shows of a session, and how to look things up in it. */
 import type { Skipped, Usage } from "../sessions/conversation.ts";
+import { sum } from "./numbers.ts";
 import { type Cost, sumOf } from "./prices.ts";
 
 /** `client`: in the user's name, but not by the user. `unexplained`: counted, but not in the file. */
@@ -14,6 +15,8 @@ export type Block = {
   text: string;
   /** As JSON, which is how s06 counts. */
   chars: number;
+  /** The first model call after it. */
+  since: number;
   callId?: string;
   /** The result that this line replaced. */
   original?: number;
@@ -50,37 +53,38 @@ export type Compaction = {
   /** The first request after it; `moments.length` if there is none. */
   moment: number;
   trigger: string;
-  time?: number;
   before: Side;
   after: Side;
   /** Whether a model call wrote a summary for it. */
   isSummary: boolean;
   /** Of the model call that wrote its summary, if the file says that. */
   cost?: Cost;
-  /** Blocks that are on both sides word for word. Thinking that became text is not one. */
-  kept: number[];
 };
 export type Fate = "kept" | "thought" | "summarized" | "disk" | "withdrawn";
+/** `recorded`: in the compactions of a transcript. */
+export type Limit = { tokens: number; source: "recorded" | "window" };
 export type Timeline = {
-  name: string;
   format: "s06" | "Claude Code";
   blocks: Block[];
   /** Each compaction begins an epoch: blocks by id, in their order. */
   epochs: number[][];
   moments: Moment[];
   compactions: Compaction[];
+  /** The model call with the largest prompt. */
+  largest: number;
   /** What the user asked: the first model call with it, and its block. */
   requests: { moment: number; block: number }[];
   /** A kind, or `result:` and a tool; "" there is all the other tools. */
   series: string[];
-  /** Tokens. `recorded`: in the compactions of a transcript. */
-  limits: { tokens: number; source: "recorded" | "window" }[];
-  /** Who says how large prompts are, and the characters per token of their blocks. */
-  source: { by: "counted" | "recorded" | "assumed"; charsPerToken: number };
+  limit?: Limit;
+  /** Whether the API counted the prompts; if not, they are estimates. */
+  isCounted: boolean;
+  /** Of the blocks: always an estimate. */
+  charsPerToken: number;
   skipped: Skipped[];
 };
-/** Why a file is no session. */
-export type Fault = { fault: "empty" | "binary" | "text" | "json" };
+/** What is shown: a model call or a compaction, by its index. */
+export type Step = { call?: number; compaction?: number };
 
 /** The series that a block belongs to. */
 export function seriesFor({ kind, tool }: Block, series: string[]): string {
@@ -92,20 +96,18 @@ export function seriesFor({ kind, tool }: Block, series: string[]): string {
 export const totalOf = ({ input, read, written }: Usage) => input + read + written;
 
 /** What became of a block of the context before a compaction. */
-export function fatesOf({ blocks, epochs }: Timeline, compaction: Compaction): Map<number, Fate> {
-  const { before, after, kept } = compaction;
-  const extents = (extent: Extent) => epochs[extent.epoch]?.slice(0, extent.length) ?? [];
-  const isKept = new Set(kept);
-  const replaced = new Set(extents(after).map((id) => blocks[id]?.original));
-  const thoughts = new Set(extents(after).map((id) => blocks[id]?.thought));
-  return new Map(
-    extents(before).map((id) => {
-      if (isKept.has(id)) return [id, "kept"];
-      if (thoughts.has(id)) return [id, "thought"];
-      if (replaced.has(id) || blocks[id]?.original !== undefined) return [id, "disk"];
-      return [id, isWithdrawal(compaction) ? "withdrawn" : isClearing(compaction) ? "disk" : "summarized"];
-    }),
-  );
+export function fatesOf(timeline: Timeline, compaction: Compaction): Map<number, Fate> {
+  const left = blocksAt(timeline, compaction.after);
+  const kept = new Set(left.map(({ id }) => id));
+  const replaced = new Set(left.map(({ original }) => original));
+  const thoughts = new Set(left.map(({ thought }) => thought));
+  const taken = takenBy(compaction);
+  const fateOf = ({ id, original }: Block): Fate => {
+    if (kept.has(id)) return "kept";
+    if (thoughts.has(id)) return "thought";
+    return replaced.has(id) || original !== undefined ? "disk" : taken;
+  };
+  return new Map(blocksAt(timeline, compaction.before).map((block) => [block.id, fateOf(block)]));
 }
 
 /** The blocks of a request or of a side of a compaction, in their order. */
@@ -113,22 +115,15 @@ export function blocksAt({ blocks, epochs }: Pick<Timeline, "blocks" | "epochs">
   return (epochs[epoch]?.slice(0, length) ?? []).flatMap((id) => blocks[id] ?? []);
 }
 
-export const charsOf = (timeline: Pick<Timeline, "blocks" | "epochs">, extent: Extent): number =>
-  blocksAt(timeline, extent).reduce((sum, { chars }) => sum + chars, 0);
-
-/** Tokens of the largest prompt. */
-export const largestOf = ({ moments }: Pick<Timeline, "moments">): number =>
-  moments.reduce((most, { tokens }) => Math.max(most, tokens), 0);
-
-/** Dollars of the most expensive model call. */
-export const dearestOf = ({ moments }: Pick<Timeline, "moments">): number =>
-  moments.reduce((most, { cost }) => Math.max(most, sumOf(cost)), 0);
-
 /** Whether the prompt cache was missed. What a compaction makes new is written to it, and not missed. */
 export const isMissed = ({ missed }: Moment) => missed !== undefined && missed.why !== "compaction";
-export const isClearing = ({ trigger }: Compaction) => trigger === "micro";
-export const isWithdrawal = ({ trigger }: Compaction) => /^(refus|reject|clear)/.test(trigger);
+
+/** What becomes of what a compaction takes: it is summed up, cleared, or taken out. */
+export function takenBy({ trigger }: Compaction): "summarized" | "disk" | "withdrawn" {
+  if (trigger === "micro") return "disk";
+  return /^(refus|reject|clear)/.test(trigger) ? "withdrawn" : "summarized";
+}
 
 /** Dollars of some model calls, or of those for summaries; nothing if the price of none is known. */
 export const dollarsOf = (calls: { cost?: Cost }[]): number | undefined =>
-  calls.some(({ cost }) => cost) ? calls.reduce((sum, { cost }) => sum + sumOf(cost), 0) : undefined;
+  calls.some(({ cost }) => cost) ? sum(calls.map(({ cost }) => sumOf(cost))) : undefined;

@@ -10,7 +10,7 @@
 import { spawn } from "node:child_process";
 import { createReadStream, existsSync, statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { fileURLToPath } from "node:url";
@@ -23,44 +23,40 @@ const HERE = fileURLToPath(new URL(".", import.meta.url));
 const OWN = [".transcripts", join(".offline", ".transcripts")];
 const MOST_LISTED = 100; // sessions, and the files of their subagents
 
-/** The sessions, newest first, and then the files of subagents. @throws if there is no such session */
-function filesFor(path?: string): { file: string; parent?: string }[] {
+/** Where to look for sessions. */
+function placesFor(path?: string): string[] {
+  if (path) return [path];
   const own = OWN.filter((folder) => existsSync(folder) && filesIn(folder).length > 0);
-  const places = path ? [path] : own.length > 0 ? own : [join(HERE, "demo.jsonl")];
-  const main = newestFirst(places.flatMap(sessionFiles)).slice(0, MOST_LISTED);
-  const isFile = places.some((place) => statSync(place).isFile());
-  const beside = places.flatMap((file) => [join(dirname(file), "tasks"), file.replace(/\.jsonl$/, "")]);
-  const folders = isFile ? beside.filter((each) => existsSync(each) && statSync(each).isDirectory()) : places;
-  const shown = new Set(main);
-  const children = folders
-    .flatMap(subagentsIn)
-    .filter(({ file, parent }) => !shown.has(file) && shown.has(parent ?? ""));
-  return [...main.map((file) => ({ file })), ...children];
+  return own.length > 0 ? own : [join(HERE, "demo.jsonl")];
 }
 
-const tagOf = (file: string): string => {
-  const { ino, size, mtimeMs } = statSync(file);
-  return `"${ino}-${size}-${mtimeMs}"`;
-};
+/** The sessions, newest first, each with the files of its subagents. @throws if there is no such session */
+function filesFor(path?: string): { file: string; parent?: string }[] {
+  const places = placesFor(path);
+  const main = newestFirst(places.flatMap(sessionFiles)).slice(0, MOST_LISTED);
+  const folders = places.map((place) => (statSync(place).isFile() ? dirname(place) : place));
+  const children = folders.flatMap(subagentsIn).filter(({ file }) => !main.includes(file));
+  return main.flatMap((file) => [{ file }, ...children.filter(({ parent }) => parent === file)]);
+}
 
-const listed = new Map<string, { tag: string; row: Listed }>();
 /** What the list shows, a line of JSON for each session, as soon as it is read. */
 async function* list(files: { file: string; parent?: string }[]): AsyncGenerator<string> {
-  for (const { file, parent } of files) {
-    const tag = tagOf(file);
-    const known = listed.get(file);
-    if (known?.tag !== tag) {
-      const timeline = readTimeline(await readFile(file, "utf8"), file);
-      if ("fault" in timeline) continue;
-      const { moments, compactions, requests, blocks } = timeline;
-      const request = blocks[requests[0]?.block ?? 0]?.label ?? "";
-      const { mtimeMs, size: bytes } = statSync(file);
-      const time = moments.at(-1)?.time ?? mtimeMs;
-      const row = { file, parent, time, request, calls: moments.length, compactions: compactions.length, bytes };
-      listed.set(file, { tag, row });
-    }
-    yield `${JSON.stringify(listed.get(file)?.row)}\n`;
+  for (const each of files) {
+    const { moments, compactions, requests, blocks } = readTimeline(await readFile(each.file, "utf8"));
+    if (blocks.length === 0) continue;
+    const request = blocks[requests[0]?.block ?? 0]?.label ?? "";
+    const time = moments.at(-1)?.time ?? statSync(each.file).mtimeMs;
+    const row: Listed = { ...each, time, request, calls: moments.length, compactions: compactions.length };
+    yield `${JSON.stringify(row)}\n`;
   }
+}
+
+/** A session as it is now, unless the browser has that already. */
+async function send(file: string, known: string | undefined, response: ServerResponse): Promise<void> {
+  const { size, mtimeMs } = statSync(file);
+  const etag = `"${size}-${mtimeMs}"`;
+  if (known === etag) response.writeHead(304).end();
+  else await pipeline(createReadStream(file), response.setHeader("etag", etag));
 }
 
 /** The viewer as files of a page: the worker keeps the name that main.ts asks for. */
@@ -78,7 +74,7 @@ const pageOf = (file: string, isFolder: boolean) => `<!doctype html>
 <title>${escaped(basename(file))}</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="style.css">
-<style>body { margin: 0; } .dark body { background: #1b1b1f; }</style>
+<style>:root { background: light-dark(#fff, #1b1b1f); color-scheme: light dark; } body { margin: 0; }</style>
 <script type="module" src="page.js"></script>
 <main data-file="${escaped(file)}"${isFolder ? " data-choose" : ""}></main>
 `;
@@ -98,23 +94,23 @@ async function main(): Promise<void> {
   const file = sessions[0]?.file ?? "";
   const files = (await bundle()).set("/", pageOf(file, path !== undefined && path !== file));
   const types: Record<string, string> = { "/": "text/html", "/style.css": "text/css" };
-  const server = createServer(async ({ url = "", headers }, response) => {
+  async function answer({ url = "", headers }: IncomingMessage, response: ServerResponse): Promise<void> {
     const { pathname, searchParams } = new URL(url, "http://127.0.0.1");
-    const text = files.get(pathname);
-    const isOwn = headers.host?.startsWith("127.0.0.1:"); // another name would be a site that points here
     const asked = searchParams.get("file") ?? file;
-    try {
-      if (isOwn && pathname === "/sessions") sessions = filesFor(path);
-      if (isOwn && pathname === "/sessions") await pipeline(list(sessions), response);
-      else if (isOwn && pathname === "/session" && sessions.some((each) => each.file === asked)) {
-        const etag = tagOf(asked);
-        if (headers["if-none-match"] === etag) response.writeHead(304).end();
-        else createReadStream(asked).pipe(response.setHeader("etag", etag));
-      } else if (!isOwn || text === undefined) response.writeHead(404).end();
-      else response.writeHead(200, { "content-type": `${types[url] ?? "text/javascript"}; charset=utf-8` }).end(text);
-    } catch {
-      if (!response.headersSent) response.writeHead(404).end(); // the file is gone; else the page is
-    }
+    const isListed = sessions.some((each) => each.file === asked);
+    const text = files.get(pathname);
+    if (pathname === "/sessions") {
+      sessions = filesFor(path);
+      await pipeline(list(sessions), response);
+    } else if (pathname === "/session" && isListed) await send(asked, headers["if-none-match"], response);
+    else if (text) response.setHeader("content-type", `${types[url] ?? "text/javascript"}; charset=utf-8`).end(text);
+    else response.writeHead(404).end();
+  }
+  const server = createServer((request, response) => {
+    const isOwn = request.headers.host?.startsWith("127.0.0.1:"); // another name would be a site that points here
+    if (isOwn)
+      answer(request, response).catch(() => response.destroy()); // the file is gone, or the page is
+    else response.writeHead(404).end();
   });
   server.listen(0, "127.0.0.1", () => {
     const address = server.address();

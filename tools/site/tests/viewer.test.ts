@@ -114,11 +114,14 @@ test("it opens with the diagnosis, whose links lead to the calls: there they are
       const sentences = page.locator(".cv-diagnosis li");
       await sentences.last().waitFor();
       const [cost = "", misses = "", filling = ""] = await sentences.allInnerTexts();
-      assert.match(cost, new RegExp(`^It cost \\$0\\.\\d+, .* for \\d summaries: ${calls} model calls sent`));
-      const anew = `${compactions} prompts after a compaction`;
-      assert.match(misses, new RegExp(`^The prompt cache was never missed\\. ${anew} were written anew: \\$0\\.\\d+`));
-      assert.match(filling, /^\d+ % of the largest prompt was /);
-      await page.getByRole("link", { name: anew }).click();
+      assert.match(cost, new RegExp(`^The session cost \\$0\\.\\d+, .* for \\d summaries: ${calls} model calls sent`));
+      const written = `${compactions} prompts after a compaction`;
+      assert.match(
+        misses,
+        new RegExp(`^The prompt cache was never missed\\. ${written} had to be written to the cache: \\$0\\.\\d+`),
+      );
+      assert.match(filling, /^Of the largest prompt, \d+% was /);
+      await page.getByRole("link", { name: written }).click();
       const heading = page.locator(".cv-detail h3");
       const { y = -1 } = (await heading.boundingBox()) ?? {};
       assert.ok(y >= 0 && y < viewport.height / 2, `the model call is at ${y}`);
@@ -131,7 +134,7 @@ test("a list shows whole rows, and a scrolled one, too", async () => {
     await visit("viewer.html", { viewport }, async (page) => {
       await choose(page, file("long.jsonl", jsonLines(claudeSession(100, 400, 100))), /100 model calls/);
       const list = page.locator(".cv-rows").first();
-      assert.match(await page.locator(".cv-lists h3").first().innerText(), /Requests \(25\)/);
+      assert.match(await page.locator(".cv-columns h3").first().innerText(), /Requests \(25\)/);
       const sizes = () =>
         list.evaluate((element) => [element.clientHeight, element.scrollTop, element.children[0]?.clientHeight ?? 0]);
       const [height = 0, , row = 0] = await sizes();
@@ -169,7 +172,7 @@ test("of 15,860 calls the marks and the numbers of the axis stay apart", async (
       const boxes = await Promise.all((await all.all()).map((each) => each.boundingBox()));
       return boxes.flatMap((box) => (box ? box.x + box.width / 2 : [])).sort((a, b) => a - b);
     };
-    const ticks = await middlesOf(chart.locator("text").filter({ hasText: /^\d{3,}$/ }));
+    const ticks = await middlesOf(chart.locator("text").filter({ hasText: /^\d[\d,]{2,}$/ }));
     const marks = await middlesOf(chart.locator("path:has(title)"));
     assert.ok(ticks.length >= 5 && marks.length >= 20, `${ticks.length} ${marks.length}`);
     const least = (places: number[]) => Math.min(...places.slice(1).map((place, i) => place - (places[i] ?? 0)));
@@ -181,15 +184,15 @@ test("a compaction of a transcript: before and after, and what was kept", async 
   await viewer(async (page) => {
     await choose(page, file("transcript_1.jsonl", demo), new RegExp(`${compactions} compactions`));
     const jump = page.locator(".cv-jumps button").last();
-    const [call] = (await jump.innerText()).split(" ·");
+    const [place] = (await jump.innerText()).split(" ·");
     await jump.click();
-    await page.locator(".cv-detail h3", { hasText: `At the compaction before model call ${call}` }).waitFor();
-    const sides = await page.locator(".cv-sides h4").allInnerTexts();
+    await page.locator(".cv-detail h3", { hasText: `At the compaction ${place}` }).waitFor();
+    const sides = await page.locator(".cv-detail .cv-columns h4").allInnerTexts();
     assert.deepEqual(
       sides.map((side) => side.replace(/\s*[\d,]+ tokens/, "")),
       ["Before:", "After:"],
     );
-    assert.match(await page.innerText(".cv-sides"), /kept word for word/);
+    assert.match(await page.innerText(".cv-detail .cv-columns"), /kept word for word/);
   });
 });
 
@@ -202,9 +205,9 @@ test("a torn file shows what it has, and counts the broken line", async () => {
 
 test("a file that is no session gets a sentence, and the next file opens", async () => {
   await viewer(async (page) => {
-    await choose(page, file("empty.jsonl", ""), /empty\.jsonl is empty/);
+    await choose(page, file("empty.jsonl", ""), /empty\.jsonl holds no model call/);
     const png = Buffer.from("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489", "hex");
-    await choose(page, file("picture.png", png), /picture\.png is not a text file/);
+    await choose(page, file("picture.png", png), /picture\.png holds no model call/);
     await choose(page, file("transcript_1.jsonl", demo), new RegExp(`${calls} model calls`));
   });
 });
