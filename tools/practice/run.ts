@@ -56,14 +56,16 @@ function start({ root, step, patience, signal }: Job, file: string, output: stri
   const child = join(dirname(file), "child.js");
   const printed = fs.openSync(output, "a");
   const practice = { PRACTICE: file, PRACTICE_STEP: step, PRACTICE_TEST: test, PRACTICE_PATIENCE: `${patience}` };
-  return fork(child, {
+  const started = fork(child, {
     cwd: root,
     env: { ...process.env, ...practice, TMPDIR: dirname(file), NODE_TEST_CONTEXT: undefined, NO_COLOR: "1" },
     execArgv: ["--enable-source-maps", `--test-reporter=${child}`, "--test-reporter-destination=stdout"],
     stdio: ["ignore", printed, printed, "ipc"],
     signal,
     killSignal: "SIGKILL",
-  }).on("error", () => {}); // the signal: "close" follows
+  });
+  fs.closeSync(printed);
+  return started.on("error", () => {}); // the signal: "close" follows
 }
 
 type Ended = { events: Event[]; isBlocked: boolean };

@@ -42,8 +42,10 @@ function adviceFor({ lesson, progress, done, green }: Shown): string[] {
   const written = changedBetween(read(lesson, skeletonOf(lesson)), own);
   const open = current.functions.filter((name) => !written.includes(name));
   const where = (name: string) => `${name} (${lineOf(own, name) ?? "not in the file"})`;
+  const what = open.length > 0 ? "write" : "look at";
+  const names = open.length > 0 ? open : current.functions;
   const lines = [
-    `step ${done + 1} of ${stepsOf(lesson).length}: ${open.length > 0 ? `write ${open.map(where).join(", ")}` : `look at ${current.functions.map(where).join(", ")}`}`,
+    `step ${done + 1} of ${stepsOf(lesson).length}: ${what} ${names.map(where).join(", ")}`,
     `practice/${basename(lesson.file)}; the page: ${lesson.page}, "${current.page.replaceAll("`", "")}"`,
     "the functions of other steps are the lesson's own while this one is graded",
   ];
