@@ -284,7 +284,7 @@ describe("at each step", () => {
             const struck = shown.filter((each) => each.matches(".struck:not(.event)"));
             const inSight = struck.filter((each) => {
               const { top, bottom } = each.getBoundingClientRect();
-              return bottom <= messages.bottom && bottom - messages.height <= top;
+              return top >= messages.bottom - messages.height - 1 && bottom <= messages.bottom + 1;
             });
             return {
               name: player.getAttribute("data-name") ?? "",
