@@ -23,10 +23,13 @@ export function player(name: string, prefix: string, highlight: Highlight, start
 ${script(name, highlight, isWhole)}
 <p class="says" aria-live="polite"><span>${says}</span> <code>${escaped(code)}</code></p>
 ${bar(run, request, labels)}
-<ol class="messages" tabindex="0" aria-label="messages"><li class="command${began > 0 ? " old" : ""}" data-from="0"><pre>${escaped(run.command)}</pre></li>${items.map((item) => show(item, start, began, labels)).join("")}</ol>
+<ol class="messages" tabindex="0" aria-label="messages">${items.map((item) => show(item, start, began, labels)).join("")}</ol>
 ${controls(steps, start, labels)}
 </section>`;
 }
+
+const TALL = 16; // lines: of a longer loop a part is shown
+const PART = 6;
 
 function script(name: string, highlight: Highlight, isWhole: boolean): string {
   const lesson = lessonCalled(name);
@@ -37,19 +40,22 @@ function script(name: string, highlight: Highlight, isWhole: boolean): string {
   );
   const rest = (part: string[]) => (isWhole ? `<span class="rest">${part.join("")}</span>` : "");
   const loop = `<span class="loop" style="counter-set: line ${start}">${lines.slice(start, end + 1).join("")}</span>`;
-  return `<pre class="script numbered vp-code" style="--lines: ${end - start + 1}" tabindex="0" aria-label="${lesson.file}"><code>${rest(lines.slice(0, start))}${loop}${rest(lines.slice(end + 1))}</code></pre>`;
+  const height = end - start < TALL ? end - start + 1 : PART;
+  return `<pre class="script numbered vp-code" style="--lines: ${height}" tabindex="0" aria-label="${lesson.file}"><code>${rest(lines.slice(0, start))}${loop}${rest(lines.slice(end + 1))}</code></pre>`;
 }
 
 /** The bar spans what the run sends, and the limit of a run that has one. */
-function bar({ calls, limit }: Run, first: Request | undefined, labels: Labels): string {
+function bar({ calls, limit, window }: Run, first: Request | undefined, labels: Labels): string {
   const sizes = calls.flatMap(({ usage, estimate = 0 }) => [promptOf(usage), estimate]);
   const span = 1.05 * Math.max(...sizes, limit ?? 0);
   const mark = limit ? `<i class="limit" style="left: ${(100 * limit) / span}%"></i>` : "";
-  const { label, read, fresh, share } = first ?? { label: "", read: 0, fresh: 0, share: "" };
+  const { label, read, fresh } = first ?? { label: "", read: 0, fresh: 0 };
+  const count = (name: string, text: string) => `<span><i class="${name}"></i> ${text}</span>`;
+  const end = limit ? count("limit", labels.limit(limit)) : count("window", labels.window(window));
   return `<div class="request" data-span="${span}" data-none="${labels.noCall}" data-unit="${labels.unit}">
 <p><b class="label">${label}</b> <b class="total">${number(read + fresh)} ${labels.unit}</b></p>
 <div class="meter"><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i>${mark}</div>
-<p class="counts"><span class="read">${labels.read} <b>${number(read)}</b></span><span class="fresh">${labels.fresh} <b>${number(fresh)}</b></span>${limit ? `<span class="limit">${labels.limit(limit)}</span>` : `<span class="share">${share}</span>`}</p>
+<p class="counts">${count("read", `${labels.read} <b>${number(read)}</b>`)}${count("fresh", `${labels.fresh} <b>${number(fresh)}</b>`)}${end}</p>
 </div>`;
 }
 
@@ -58,15 +64,18 @@ function controls(steps: Step[], start: number, labels: Labels): string {
     `<button type="button" data-do="${name}" title="${labels[name]}" aria-label="${labels[name]}">${sign}</button>`;
   const last = steps.length - 1;
   const marks = steps.map(({ mark }, i) => (mark ? `<i class="${mark}" style="--at: ${i / last}"></i>` : ""));
+  const kinds = new Set(steps.flatMap(({ mark }) => mark ?? []));
+  const legend = [...kinds].map((kind) => `<span><i class="${kind}"></i> ${labels.legend[kind]}</span>`);
   return `<div class="controls">
-${button("previous", "‹")}${button("next", "›")}<button type="button" class="play" data-do="play" data-pause="${labels.pause}">${labels.play}</button>
+${button("previous", "‹")}${button("next", "›")}<button type="button" class="play" data-do="play" data-play="${labels.play}" data-pause="${labels.pause}">${labels.play}</button>
 <div class="slide"><input type="range" min="0" max="${last}" value="${start}" aria-label="${labels.step}"><span class="marks" aria-hidden="true">${marks.join("")}</span></div>
 <span class="count">${start + 1} / ${steps.length}</span>
+<p class="legend" aria-hidden="true">${legend.join("")}</p>
 </div>`;
 }
 
 function show(item: Item, start: number, began: number, labels: Labels): string {
-  const { message, says = "", child, at, arrived, struck, until, brief } = item;
+  const { message, says = "", code, child, at, arrived, struck, until, brief } = item;
   const from = at[0] ?? arrived;
   const last = Math.max(arrived, ...at);
   const data = Object.entries({ from, in: arrived, last, struck, until }).flatMap(([name, step]) =>
@@ -76,7 +85,7 @@ function show(item: Item, start: number, began: number, labels: Labels): string 
   const states = { child, brief, later: from > start, old: last < began, pending: from <= start && arrived > start };
   const classes = Object.entries(states).flatMap(([name, is]) => (is ? name : []));
   const blocks = message?.blocks.map((block, i) => showBlock(block, at[i] ?? from, labels)).join("");
-  return `<li class="${[kind, ...classes].join(" ")}" ${data.join(" ")}>${message ? `<b>${kind}</b>${blocks}` : says}</li>`;
+  return `<li class="${[kind, ...classes].join(" ")}" ${data.join(" ")}>${message ? `<b>${kind}</b>${blocks}` : says}${code ? ` <code>${escaped(code)}</code>` : ""}</li>`;
 }
 
 function showBlock({ kind, tool, text, more }: Block, from: number, labels: Labels): string {

@@ -4,8 +4,8 @@ import { lessonCalled } from "./code.ts";
 import { read } from "./files.ts";
 import { words } from "./words.ts";
 
-/** What the lines of the script have that the steps are about. They are looked for from `agentLoop` on. */
-export const LINES = {
+/** What the lines of the script have that the steps are about, which are looked for from `agentLoop` on; others run a tool. */
+const LINES: Record<string, string> = {
   start: "function agentLoop",
   check: "await compactIfNeeded(",
   call: "const reply =",
@@ -17,16 +17,18 @@ export const LINES = {
   past: "if (isPastLimit()) clearOldResults(",
   cold: "if (isCold) clearOldResults(",
   cleared: 'replaceHistory(messages, cleared, "micro"',
+  thinking: "history.map(withoutThinking)",
   asked: "if (asked) await autoCompact(",
-  auto: 'await autoCompact(messages, "auto"',
+  before: 'await autoCompact(messages, "auto"',
   summary: "callModel([...answered",
   after: "replaceHistory(messages, compacted(",
+  exit: "of requestsFrom(rl, words)",
+  pause: "const COLD = ",
   resume: 'replaceHistory(messages, history, "resume"',
 };
-type Mark = keyof typeof LINES;
 
-/** What the next model call sends, in tokens, and its share of the window. `isOpen`: what is new in it isn't there yet. */
-export type Request = { label: string; read: number; fresh: number; share: string; isOpen: boolean };
+/** What the next model call sends, in tokens. `isOpen`: what is new in it isn't there yet. */
+export type Request = { label: string; read: number; fresh: number; isOpen: boolean };
 /**
  * `line` is what runs; of rounds that are one step, `first` and `last` are all their lines. `code` comes after what it
  * `says`, `value` beside the line. Sections name it: "call", "run bash". `mark` is what the slider shows there.
@@ -40,15 +42,16 @@ export type Step = {
   code?: string;
   value?: string;
   request?: Request;
-  mark?: "round" | "compaction" | "between";
+  mark?: "round" | "compaction" | "remind" | "child" | "resume";
 };
 /**
- * A message, or a sentence about what happened. `at` has the step at which each block appears; at `arrived` it is in the
+ * A message, or what happened: a sentence, a command. `at` has the step at which each block appears; at `arrived` it is in the
  * array, at `until` it is gone. From `struck` on it is about to go. A `brief` one is always a line.
  */
 export type Item = {
   message?: Message;
   says?: string;
+  code?: string;
   child: boolean;
   at: number[];
   arrived: number;
@@ -75,45 +78,44 @@ class Story {
   readonly script: string[];
   next = 0; // the model call that comes next
   isOpen = false; // its results are still to come
-  isEnded = false; // the program, in the middle of a call
+  isKilled = false; // the program, in the middle of a tool call
   told = -1; // the last model call whose compaction has been told
 
   constructor(name: string, prefix: string) {
     this.run = runOf(name);
     this.labels = words(prefix).player;
     this.script = lessonCalled(name).lines;
+    this.add(false, [0], 0, undefined, { code: this.run.command });
   }
 
   get call(): Call | undefined {
     return this.run.calls[this.next];
   }
 
-  lineOf(mark: Mark): number {
-    const loop = this.script.findIndex((line) => line.includes(LINES.start));
-    const line = this.script.findIndex((each, i) => i >= loop && each.includes(LINES[mark]));
-    if (line < 0) throw new Error(`the script has no line with ${LINES[mark]}`);
+  lineOf(name: string): number {
+    const text = LINES[name.split(" ")[0] ?? ""] ?? LINES.run ?? "";
+    const loop = this.script.findIndex((line) => line.includes("function agentLoop"));
+    const line = this.script.findIndex((each, i) => i >= loop && each.includes(text));
+    if (line < 0) throw new Error(`the script has no line with ${text}`);
     return line;
   }
 
-  request(label: string, read: number, total: number, isOpen: boolean): Request {
-    const share = this.run.limit ? "" : this.labels.share((100 * total) / this.run.window);
-    return { label, read, fresh: total - read, share, isOpen };
+  /** How many tokens the prompt cache has of what was sent last. */
+  get cached(): number {
+    const before = this.run.calls[this.next - 1];
+    return before && !this.call?.resumed ? promptOf(before.usage) : 0;
   }
 
   /** With what the next model call sends, or would without the compaction to come. @returns the number of the step */
-  step(name: string, mark: Mark, says: string, more: Partial<Step> = {}): number {
+  step(name: string, says: string, more: Partial<Step> = {}): number {
     const { labels, call, isOpen } = this;
-    const { reply, usage, estimate, resumed } = call ?? {};
-    const isAhead = estimate !== undefined && this.told < this.next;
-    const isCompacted = isAhead && (!reply || this.clearsMore());
-    const label = isCompacted ? labels.estimate : labels.nextCall(call?.child ?? false, !reply, isOpen);
-    const before = this.run.calls[this.next - 1]?.usage;
-    const cached = isCompacted && before && !resumed ? promptOf(before) : 0;
-    const request =
-      usage && isCompacted
-        ? this.request(label, cached, estimate, true)
-        : usage && this.request(label, usage.cache_read_input_tokens, promptOf(usage), isOpen);
-    return this.steps.push({ name, line: this.lineOf(mark), says, request, ...more }) - 1;
+    const { reply, usage, estimate = 0, child = false } = call ?? {};
+    const isAhead = estimate > 0 && this.told < this.next && (!reply || this.clearsMore());
+    const label = isAhead ? labels.estimate : labels.nextCall(child, !reply, isOpen);
+    const read = isAhead ? this.cached : (usage?.cache_read_input_tokens ?? 0);
+    const fresh = usage && (isAhead ? estimate : promptOf(usage)) - read;
+    const request = fresh === undefined ? fresh : { label, read, fresh, isOpen: isOpen || isAhead };
+    return this.steps.push({ name, line: this.lineOf(name), says, request, ...more }) - 1;
   }
 
   add(child: boolean, at: number[], arrived: number, message?: Message, more: Partial<Item> = {}): void {
@@ -140,20 +142,29 @@ class Story {
     const { labels, run } = this;
     const { messages = [], resumed } = this.call ?? {};
     const isFirst = this.steps.length === 0;
-    if (resumed) this.resume(messages.slice(0, -1));
-    const now = this.step("start", "start", child ? labels.prompt : isFirst ? labels.start : labels.again);
+    if (resumed) this.restart(messages.slice(0, -1));
+    const now = this.step("start", child ? labels.prompt : isFirst ? labels.start : labels.again);
     this.add(child, [now], now, messages.at(-1));
-    if (isFirst && run.limit) this.step("check", "check", labels.check(run.limit));
+    if (isFirst && run.limit) this.step("check", labels.check(run.limit));
     while (this.round(child));
   }
 
-  /** The history comes from the transcript, thinking as text, and what was under way is answered. */
-  resume(messages: Message[]): void {
-    const now = this.step("resume", "resume", this.labels.resume(this.isEnded), {
-      mark: "between",
-      request: undefined,
-    });
-    if (!this.clearsMore()) this.replace(false, messages, now, now);
+  /** The program ends, time passes, and a new one has the history from the transcript: what was under way is answered. */
+  restart(recorded: Message[]): void {
+    const { labels, isKilled } = this;
+    const past = this.current(false);
+    const history = this.clearsMore() ? past.flatMap(({ message }) => (message ? asText(message) : [])) : recorded;
+    const ended = isKilled ? this.steps.length - 1 : this.step("exit", labels.exit, { request: undefined });
+    const paused = this.step("pause", labels.paused, { request: undefined });
+    const now = this.step("resume", labels.resume(isKilled), { request: undefined, mark: "resume" });
+    for (const item of past) Object.assign(item, { struck: ended, until: paused });
+    const tell = (at: number, says: string, code?: string) => this.add(false, [at], at, undefined, { says, code });
+    tell(ended, labels.ended(isKilled));
+    tell(paused, labels.paused);
+    tell(now, "", `${this.run.command} --resume`);
+    for (const [i, message] of history.entries())
+      this.add(false, [now], now, message, { brief: !isKilled || i < history.length - 1 }); // the last is the answer
+    this.isKilled = false;
   }
 
   /** Whether layer 1 acts before the next model call. */
@@ -179,71 +190,65 @@ class Story {
     const tools = toolsOf(reply);
     const results = this.resultsAfter(this.next);
     const prompt = this.call ? promptOf(this.call.usage) : 0;
-    const now = this.step("call", "call", labels.call(this.count(child), prompt), { mark: "round" });
+    const now = this.step("call", labels.call(this.count(child), prompt), { mark: "round" });
     this.next++;
     this.isOpen = tools.length > 0 || child; // results of this round, or that of task
-    this.add(child, [now], this.step("reply", "reply", labels.reply), reply);
+    this.add(child, [now], this.step("reply", labels.reply), reply);
     const says = child && tools.length === 0 ? labels.childEnd : labels.if(tools.length);
-    this.step("if", "if", says, { value: labels.value(tools.length) });
+    this.step("if", says, { value: labels.value(tools.length) });
     if (tools.length === 0 || !results) return false;
     const at = results.blocks.map((_, i) => this.runTool(tools[i]));
     this.isOpen = false;
-    this.add(child, at, this.step("results", "results", labels.results), results);
+    this.add(child, at, this.step("results", labels.results), results);
     return true;
   }
 
   /** What comes back in one block of the results: of a tool, or if there is none, the reminder. */
   runTool(call: Block | undefined): number {
     const { labels } = this;
-    if (!call) return this.step("remind", "remind", labels.remind, { mark: "between" });
+    if (!call) return this.step("remind", labels.remind, { mark: "remind" });
     if (call.tool !== "task")
-      return this.step(`run ${call.tool}`, "run", labels.run(call.tool ?? ""), { code: inputOf(call) });
+      return this.step(`run ${call.tool}`, labels.run(call.tool ?? ""), { code: inputOf(call) });
     this.isOpen = false;
-    const begins = this.step("child", "run", labels.child, { mark: "between" });
+    const begins = this.step("child", labels.child, { mark: "child" });
     this.add(true, [begins], begins, undefined, { says: labels.child });
     this.turn(true);
-    const ends = this.step("back", "run", labels.back);
+    const ends = this.step("back", labels.back);
     for (const item of this.current(true)) item.until = ends;
     return ends;
   }
 
   answer(child: boolean, reply: Message): boolean {
     this.next++;
-    const now = this.step("answer", "if", this.labels.if(0), {
-      value: this.labels.value(0),
-      mark: "round",
-      request: undefined,
-    });
+    const more = { value: this.labels.value(0), mark: "round" as const, request: undefined };
+    const now = this.step("if", this.labels.if(0), more);
     this.add(child, [now], now, reply);
     return false;
   }
 
-  /** One step for the rounds to come that call the same tool. */
+  /** One step for the rounds to come that call the same tool. In s06 a reminder is no step of its own. */
   inShort(child: boolean, reply: Message): boolean {
-    const { labels, next: first } = this;
+    const { labels, next } = this;
     const replies = this.alike(reply);
     const tools = replies.flatMap(toolsOf);
     this.next += replies.length;
-    const lines = { first: this.lineOf("call"), last: this.lineOf("results") };
-    const more = { code: listOf(tools.map(commandOf)), value: labels.value(1), ...lines, mark: "round" as const };
-    this.isEnded = this.resultsAfter(this.next - 1) === undefined;
-    const says = this.isEnded ? labels.ended : labels.rounds(replies.length);
-    const now = this.isEnded
-      ? this.step("ended", "run", says, { code: more.code, mark: "round", request: undefined })
-      : this.step(`run ${tools[0]?.tool}`, "if", says, more);
+    const [line, first, last] = ["if", "call", "results"].map((name) => this.lineOf(name));
+    const lines = { line, first, last, value: labels.value(1) };
+    const more = { code: listOf(tools.map(commandOf)), mark: "round" as const };
+    this.isKilled = this.resultsAfter(this.next - 1) === undefined;
+    const now = this.isKilled
+      ? this.step("killed", labels.killed, { ...more, request: undefined })
+      : this.step(`run ${tools[0]?.tool}`, labels.rounds(replies.length), { ...more, ...lines });
     for (const [i, each] of replies.entries()) {
       const isBrief = i < replies.length - 1;
       this.add(child, [now], now, each, { brief: isBrief });
-      const results = this.resultsAfter(first + i);
-      const at = results?.blocks.map(({ kind }) => (kind === "note" && this.isNews ? this.runTool(undefined) : now));
+      const results = this.resultsAfter(next + i);
+      const at = results?.blocks.map(({ kind }) =>
+        kind === "note" && !this.run.limit ? this.runTool(undefined) : now,
+      );
       if (results && at) this.add(child, at, now, results, { brief: isBrief });
     }
-    return !this.isEnded;
-  }
-
-  /** In s06 a reminder is no step of its own. */
-  get isNews(): boolean {
-    return this.run.limit === undefined;
+    return !this.isKilled;
   }
 
   alike(reply: Message): Message[] {
@@ -252,7 +257,7 @@ class Story {
     while (found.length < ALIKE) {
       const at = this.next + found.length;
       const call = this.run.calls[at];
-      const isReminded = this.isNews && this.resultsAfter(at - 1)?.blocks.some(({ kind }) => kind === "note");
+      const isReminded = !this.run.limit && this.resultsAfter(at - 1)?.blocks.some(({ kind }) => kind === "note");
       if (!call?.reply || call.compacted || isReminded || tool(call.reply) !== tool(reply)) break;
       found.push(call.reply);
     }
@@ -265,9 +270,11 @@ class Story {
     const { messages = [], estimate = 0 } = this.call ?? {};
     const isCold = this.current(child).at(-1)?.message?.blocks[0]?.kind === "request";
     const says = isCold ? labels.cold : labels.past(estimate, run.limit ?? 0);
-    const now = this.step(isCold ? "cold" : "past", isCold ? "cold" : "past", says, { mark: "compaction" });
+    const now = this.step(isCold ? "cold" : "past", says, { mark: "compaction" });
     this.told = this.next;
-    this.replace(child, messages, now, this.step("cleared", "cleared", labels.cleared(clearedIn(messages))));
+    const cleared = this.withPrice(labels.cleared(clearedIn(messages)), estimate);
+    this.replace(child, messages, now, this.step("cleared", cleared));
+    if (!this.steps.some(({ name }) => name === "thinking")) this.step("thinking", labels.thinking);
   }
 
   /** Before the call for a summary, the call, and after it. */
@@ -279,23 +286,32 @@ class Story {
       ({ message }, i, all) => i >= all.length - 2 && message?.blocks.some(({ tool }) => tool === "compact"),
     );
     const before = labels.before(isAsked, estimate, run.limit ?? 0);
-    this.step(isAsked ? "asked" : "before", isAsked ? "asked" : "auto", before, { mark: "compaction" });
+    this.step(isAsked ? "asked" : "before", before, { mark: "compaction" });
     this.told = this.next;
-    const says = usage ? labels.summary(promptOf(usage), usage.output_tokens) : "";
-    const struck = this.step("summary", "summary", says);
+    const struck = this.step("summary", usage ? labels.summary(promptOf(usage), usage) : "");
     const count = this.count(child);
     this.next++;
-    this.replace(child, messages, struck, this.step("after", "after", labels.after(count, messages.length)));
+    const after = this.withPrice(labels.after(count, messages.length), estimate);
+    this.replace(child, messages, struck, this.step("after", after));
+  }
+
+  /** And what the compaction before the next model call saves and costs; `before`: tokens of the prompt without it. */
+  withPrice(says: string, before: number): string {
+    const { labels, call, cached } = this;
+    const [sent, read] = call ? [promptOf(call.usage), call.usage.cache_read_input_tokens] : [0, 0];
+    const price = cached === 0 ? labels.free : labels.price(cached, read, sent - read);
+    return says + labels.saved(before, sent) + price;
   }
 
   /** From step `now` on these are all messages. What they leave out is struck out from step `struck` on. */
   replace(child: boolean, messages: Message[], struck: number, now: number): void {
     for (const item of this.current(child)) {
+      if (!item.message) continue; // what happened stays
       if (!messages.some((message) => isSame(message, item.message))) item.struck = struck;
       item.until = now;
     }
     for (const message of messages) {
-      const isNew = isSummary(message) && !this.items.some((item) => item.message && isSame(message, item.message));
+      const isNew = this.steps[now]?.name === "after" && isSummary(message);
       this.add(child, [isNew ? struck : now], now, message, { brief: !isNew });
     }
   }
@@ -304,6 +320,10 @@ class Story {
 const toolsOf = ({ blocks }: Message) => blocks.filter(({ kind }) => kind === "tool_use");
 const clearedIn = (messages: Message[]) =>
   messages.flatMap(({ blocks }) => blocks).filter(({ text }) => text.startsWith("[Previous: used ")).length;
+const asText = ({ role, blocks }: Message) => ({
+  role,
+  blocks: blocks.map((block) => (block.kind === "thinking" ? { ...block, kind: "text" } : block)),
+});
 const isSummary = ({ blocks }: Message) => /^\[Conversation compressed/.test(blocks[0]?.text ?? "");
 
 /** Whether both are the same message, before and after a compaction: it makes text of thinking. */

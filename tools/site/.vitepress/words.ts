@@ -1,4 +1,5 @@
 /** The site's own words. */
+import type { Usage } from "../../docs/runs.ts";
 
 export const number = (value: number) => value.toLocaleString("en-US");
 
@@ -47,45 +48,49 @@ const EN = {
     nextCall: (isChild: boolean, isSummary: boolean, isOpen: boolean) =>
       `${isChild ? "Subagent’s next model call" : "Next model call"}${isSummary ? ", for a summary" : ""}${isOpen ? ", results to come" : ""}:`,
     estimate: "Next model call, if nothing were compacted:",
-    noCall: "No further model call in this turn.",
+    noCall: "No model call until the next request.",
     unit: "tokens",
     read: "read from the cache",
     fresh: "new",
-    share: (percent: number) => `${percent.toFixed(1)} % of the window`,
+    window: (tokens: number) => `window: ${number(tokens)}`,
     limit: (tokens: number) => `limit: ${number(tokens)}`,
-    start: "The request is the first message.",
-    again: "The next request is one more message.",
+    legend: { round: "round", compaction: "compaction", remind: "reminder", child: "subagent", resume: "resume" },
+    start: "The user’s request is the first message.",
+    again: "The user’s next request is one more message.",
     check: (limit: number) =>
       `Before each model call: is the prompt past the limit of ${number(limit)} tokens? Not yet.`,
     call: (messages: number, tokens: number) =>
-      `The model gets ${messages === 1 ? "this message" : `all ${messages} messages`}: ${number(tokens)} tokens, with system prompt and tools. It replies.`,
+      `The model gets ${messages === 1 ? "this message" : `all ${messages} messages`}, the system prompt and the tools: ${number(tokens)} tokens. It replies.`,
     reply: "The reply is added to messages.",
     if: (calls: number) =>
-      calls === 0
-        ? "The reply has no tool call: the loop returns, and the turn is done."
-        : `The reply has ${calls === 1 ? "a tool call" : `${calls} tool calls`}: the loop goes on.`,
-    value: (calls: number) =>
-      calls === 0 ? "0 calls: return" : calls === 1 ? "1 call: go on" : `${calls} calls: go on`,
+      `The reply has ${["no tool call: the loop returns, and the turn is done", "a tool call: the loop goes on"][calls] ?? `${calls} tool calls: the loop goes on`}.`,
+    value: (calls: number) => ["no tool call: return", "tool call: go on"][calls] ?? `${calls} tool calls: go on`,
     run: (tool: string) => `The program runs ${tool}`,
     rounds: (rounds: number) => `${rounds === 1 ? "One more round" : `${rounds} more rounds`}. The program runs`,
-    ended: "The program is ended in the middle of a call. The call has no result.",
     remind: "Three rounds without todo: a reminder goes out with the results.",
-    results: "The results are added as one message. Back to the model.",
+    results: "What the tools returned is added as one message. Back to the model.",
     past: (tokens: number, limit: number) =>
-      `With the last result, the prompt would have about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 clears what is struck out: that saves enough.`,
-    cold: "After a pause the cache has expired: the whole prompt is paid for anyway. So layer 1 clears what is struck out.",
-    cleared: (results: number) =>
-      `After layer 1: ${results} old results are a line each. The newest stay, and so does what the model hasn’t answered.`,
+      `With the last result, the prompt would have about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 will clear what is struck out: that saves enough.`,
+    cold: "The cache is cold, so the next model call pays for the whole prompt anyway. That makes layer 1 free: it will clear what is struck out.",
+    cleared: (results: number) => `Layer 1: ${results} old results are a line each now.`,
+    saved: (before: number, after: number) => ` The prompt shrinks from ${number(before)} tokens to ${number(after)}.`,
+    free: " That is free: nothing was in the cache any more.",
+    price: (cached: number, read: number, fresh: number) =>
+      ` The price: the next model call can read ${read ? `only ${number(read)}` : "none"} of the ${number(cached)} cached tokens. ${read ? "The other" : "All"} ${number(fresh)} are paid as new.`,
+    thinking: "Thinking has become text: its signature is bound to everything before it, and that has changed.",
     before: (isAsked: boolean, tokens: number, limit: number) =>
       isAsked
-        ? "Layer 3: the model has called compact, so a summary comes before the next model call."
+        ? "Layer 3: the model has called the tool compact. So a summary comes before the next reply."
         : `About ${number(tokens)} tokens, past the limit of ${number(limit)}, and layer 1 would save too little. So layer 2: a summary.`,
-    summary: (tokens: number, output: number) =>
-      `The summary call: ${number(tokens)} tokens in, a summary of ${number(output)} out. It replaces what is struck out.`,
-    after: (before: number, after: number) =>
-      `After the compaction: ${before} messages have become ${after}. The request stays, and so do the calls that the model hasn’t answered.`,
-    resume: (isEnded: boolean) =>
-      `--resume: the program goes on with its transcript.${isEnded ? " The call without a result gets one: it may have run." : ""}`,
+    summary: (tokens: number, { cache_read_input_tokens: read, output_tokens: out }: Usage) =>
+      `A model call of its own writes the summary: ${number(tokens)} tokens in, ${number(read)} of them from the cache, and ${out} out. The summary will replace what is struck out.`,
+    after: (before: number, after: number) => `${before} messages have become ${after}.`,
+    exit: "The user has no more requests, and the program ends. Its memory goes, with all messages. The transcript stays on disk.",
+    killed: "This command kills the program. Its memory goes, with all messages. The transcript stays on disk.",
+    ended: (isKilled: boolean): string => (isKilled ? "kill -9: the program is dead." : "The program has ended."),
+    paused: "More than 300 seconds pass without a model call. The prompt cache expires: it is cold.",
+    resume: (isKilled: boolean) =>
+      `A new program reads the transcript. All messages are back, thinking as text.${isKilled ? " The tool call that was cut off gets a result: it may have run." : ""}`,
     child: "task calls agentLoop again, for a subagent with messages of its own.",
     prompt: "The prompt is all the subagent knows.",
     childEnd: "No tool call: the subagent is done.",
@@ -139,39 +144,48 @@ const ZH: typeof EN = {
     nextCall: (isChild, isSummary, isOpen) =>
       `${isChild ? "子智能体的" : ""}下一次模型调用${isSummary ? "（写摘要）" : ""}${isOpen ? "（等待结果）" : ""}：`,
     estimate: "如果不压缩，下一次模型调用：",
-    noCall: "本回合不再调用模型。",
+    noCall: "下一个请求到来之前，不再调用模型。",
     unit: "token",
     read: "缓存命中",
     fresh: "新增",
-    share: (percent) => `占窗口的 ${percent.toFixed(1)}%`,
+    window: (tokens) => `窗口：${number(tokens)}`,
     limit: (tokens) => `上限：${number(tokens)}`,
+    legend: { round: "一轮", compaction: "压缩", remind: "提醒", child: "子智能体", resume: "恢复" },
     start: "用户请求是第一条消息。",
-    again: "下一个用户请求追加为一条新消息。",
+    again: "用户的下一个请求追加为一条新消息。",
     check: (limit) => `每次调用模型之前先检查：提示词是否超过上限 ${number(limit)} token？还没有。`,
     call: (messages, tokens) =>
       `模型收到${messages === 1 ? "这条消息" : `全部 ${messages} 条消息`}，连同系统提示词和工具共 ${number(tokens)} token，然后回复。`,
     reply: "回复追加进 messages。",
     if: (calls) =>
       calls === 0 ? "回复里没有工具调用：循环返回，回合结束。" : `回复里有 ${calls} 个工具调用：循环继续。`,
-    value: (calls) => (calls === 0 ? "0 个调用：返回" : `${calls} 个调用：继续`),
+    value: (calls) => (calls === 0 ? "没有工具调用：返回" : "有工具调用：继续"),
     run: (tool) => `程序运行 ${tool}`,
     rounds: (rounds) => `又是 ${rounds} 轮，程序运行`,
-    ended: "程序在一次调用中途被终止，这个调用没有结果。",
     remind: "连续三轮没有用 todo：提醒随结果一起发出。",
-    results: "结果作为一条消息追加，再交给模型。",
+    results: "工具返回的结果作为一条消息追加，再交给模型。",
     past: (tokens, limit) =>
-      `加上最后一个结果，提示词约 ${number(tokens)} token，超过上限 ${number(limit)}。第一层清除划掉的内容，省下的足够多。`,
-    cold: "停顿之后缓存已经过期，整个提示词反正要按全价付费，所以第一层清除划掉的内容。",
-    cleared: (results) => `第一层之后：${results} 个旧结果各剩一行。最新的几个保留，模型还没有回应的也保留。`,
+      `加上最后一个结果，提示词约 ${number(tokens)} token，超过上限 ${number(limit)}。第一层将清除划掉的内容，省下的足够多。`,
+    cold: "缓存已经失效，下一次模型调用反正要为整个提示词付全价。此时第一层没有额外代价：它将清除划掉的内容。",
+    cleared: (results) => `第一层：${results} 个旧结果各剩一行。`,
+    saved: (before, after) => `提示词从 ${number(before)} token 缩到 ${number(after)}。`,
+    free: "没有代价：缓存里本来就什么都没有了。",
+    price: (cached, read, fresh) =>
+      `代价：缓存里的 ${number(cached)} token，下一次模型调用${read ? `只能命中 ${number(read)}，其余` : "一个也命中不了，全部"} ${number(fresh)} token 都按新增付费。`,
+    thinking: "思考变成了文字：它的签名与之前的全部内容绑定，而这些内容变了。",
     before: (isAsked, tokens, limit) =>
       isAsked
-        ? "第三层：模型调用了 compact，所以下一次模型调用之前先写摘要。"
+        ? "第三层：模型调用了 compact 工具，所以先写摘要，再继续回复。"
         : `约 ${number(tokens)} token，超过上限 ${number(limit)}，而第一层省不了多少，所以由第二层写摘要。`,
-    summary: (tokens, output) =>
-      `摘要调用：发出 ${number(tokens)} token，写回 ${number(output)} token 的摘要，取代划掉的内容。`,
-    after: (before, after) => `压缩之后：${before} 条消息变成 ${after} 条。用户请求和模型还没有回应的调用保留下来。`,
-    resume: (isEnded) =>
-      `--resume：程序接着会话记录继续。${isEnded ? "没有结果的调用得到一个结果：它可能已经运行。" : ""}`,
+    summary: (tokens, { cache_read_input_tokens: read, output_tokens: out }) =>
+      `单独用一次模型调用写摘要：发出 ${number(tokens)} token，其中 ${number(read)} 命中缓存，写回 ${out} token。摘要将取代划掉的内容。`,
+    after: (before, after) => `${before} 条消息变成了 ${after} 条。`,
+    exit: "用户没有更多请求，程序退出。内存里的消息随之消失，会话记录还在磁盘上。",
+    killed: "这条命令在工具调用中途杀死了程序。内存里的消息随之消失，会话记录还在磁盘上。",
+    ended: (isKilled) => (isKilled ? "kill -9：程序被杀死。" : "程序已退出。"),
+    paused: "300 多秒没有模型调用，提示词缓存失效。",
+    resume: (isKilled) =>
+      `新的程序读取会话记录，消息全部恢复，思考变成文字。${isKilled ? "被打断的工具调用得到一个结果：它可能已经运行。" : ""}`,
     child: "task 再次调用 agentLoop：子智能体有自己的 messages。",
     prompt: "子智能体只知道这段提示词。",
     childEnd: "没有工具调用：子智能体完成。",

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
 import { after } from "node:test";
 import { fileURLToPath } from "node:url";
-import { type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 
 const DIST = fileURLToPath(new URL("../.vitepress/test", import.meta.url));
 const BASE = "/six-lessons/"; // npm run test:site builds for such a place, so that an address without it is found out
@@ -28,7 +28,10 @@ const server = createServer(({ url = "" }, response) => {
   const path = decodeURI(new URL(url, "http://localhost").pathname);
   const file = join(DIST, path.slice(BASE.length).replace(/(^|\/)$/, "$1index.html"));
   const found = path.startsWith(BASE) && existsSync(file);
-  response.writeHead(found ? 200 : 404, { "content-type": TYPES[extname(file)] ?? "application/octet-stream" });
+  response.writeHead(found ? 200 : 404, {
+    "content-type": TYPES[extname(file)] ?? "application/octet-stream",
+    "cache-control": path.startsWith(`${BASE}assets/`) ? "max-age=3600" : "no-store", // assets have a hash in their names
+  });
   response.end(found ? readFileSync(file) : "");
 }).listen(0, "127.0.0.1");
 await new Promise((resolve) => server.once("listening", resolve));
@@ -78,19 +81,29 @@ export async function open(tab: Page, page: string): Promise<void> {
   await tab.waitForFunction('"__vue_app__" in document.querySelector("#app")');
 }
 
-/** Opens a page in a browser of its own, for as long as the work takes. */
+const contexts = new Map<string, Promise<BrowserContext>>();
+/** One for all that look at pages in the same way: what it has loaded it doesn't load again. */
+function contextFor(options: BrowserContextOptions): Promise<BrowserContext> {
+  const key = JSON.stringify(options);
+  const context = contexts.get(key) ?? browser.newContext(options);
+  contexts.set(key, context);
+  context.then((it) => it.once("close", () => contexts.delete(key)));
+  return context;
+}
+
+/** Opens a page in a tab of its own, for as long as the work takes. */
 export async function visit<Result>(
   page: string,
   options: BrowserContextOptions,
   work: (page: Page) => Promise<Result>,
 ): Promise<Result> {
-  const context = await browser.newContext({ viewport: WIDE, ...options });
+  const context = await contextFor({ viewport: WIDE, ...options });
+  const tab = await context.newPage();
   try {
-    const tab = await context.newPage();
     await (options.javaScriptEnabled === false ? tab.goto(addressOf(page)) : open(tab, page));
     return await work(tab);
   } finally {
-    await context.close();
+    await tab.close();
   }
 }
 

@@ -1,7 +1,6 @@
 /** Makes the recorded runs of a page go step by step. What there is to show is in the page: `player.ts` beside the config. */
 import type { Step } from "../steps.ts";
 
-const SWIPE = 40; // pixels
 const READ = 0.4; // of the window: a heading above this line is of the section that one reads
 
 export function startPlayers(): void {
@@ -17,7 +16,6 @@ class Player {
   readonly play: HTMLElement;
   readonly slider: HTMLInputElement;
   readonly follows: HTMLInputElement | null;
-  readonly paused: string;
   now = 0;
   timer = 0;
 
@@ -27,10 +25,8 @@ class Player {
     this.play = this.find(".play");
     this.slider = this.find("input[type=range]");
     this.follows = root.querySelector(".follows");
-    this.paused = this.play.textContent ?? "";
     this.show(Number(root.dataset.start));
     this.listen();
-    this.swipe();
     if (this.follows) this.watch();
   }
 
@@ -78,28 +74,26 @@ class Player {
       classList.toggle("ran", Number(dataset.line) >= first && Number(dataset.line) <= last);
     const top = (wanted: number) => lines.find(({ dataset }) => Number(dataset.line) === wanted)?.offsetTop ?? 0;
     const script = this.find(".script");
-    const places = [script.scrollTop, this.find(".loop").offsetTop, top(line) - script.clientHeight / 3];
+    const places = [script.scrollTop, this.find(".loop").offsetTop, top(line - 3)];
     const isInSight = (place: number) => top(line) >= place && top(line) < place + script.clientHeight - 48;
     script.scrollTop = places.find(isInSight) ?? 0;
   }
 
   showRequest({ request }: Step): void {
-    const { read = 0, fresh = 0, share = "", label, isOpen = false } = request ?? {};
+    const { read = 0, fresh = 0, label, isOpen = false } = request ?? {};
     const place = this.find(".request");
     const { span, none = "", unit = "" } = place.dataset;
     const format = (tokens: number) => tokens.toLocaleString("en-US");
     place.classList.toggle("open", isOpen);
     this.find(".label").textContent = label ?? none;
     this.find(".total").textContent = request ? `${format(read + fresh)} ${unit}` : "";
-    const shares = this.root.querySelector(".share");
-    if (shares) shares.textContent = share;
     for (const [name, tokens] of Object.entries({ read, fresh })) {
       this.find(`.meter .${name}`).style.width = `${(100 * tokens) / Number(span)}%`;
-      this.find(`.counts .${name} b`).textContent = format(tokens);
+      this.find(`.counts .${name} + b`).textContent = format(tokens);
     }
   }
 
-  /** Rounds before the one that goes on are a line each. What was added last is in sight. */
+  /** Rounds before the one that goes on are a line each. What was added last is in sight, with what was before. */
   showMessages(): void {
     const { now } = this;
     const began = this.steps.findLastIndex(({ mark }, i) => i <= now && mark);
@@ -111,15 +105,17 @@ class Player {
       part.classList.toggle("old", Number(last) < began);
     }
     const messages = this.find(".messages");
-    const newest = this.all("li:not([hidden])").at(-1);
-    const end = messages.scrollHeight - messages.clientHeight;
-    messages.scrollTop = Math.min(end, newest?.offsetTop ?? 0);
+    const shown = this.all("li:not([hidden])");
+    const newest = shown.findLast((item) => !item.matches(".brief, .old")) ?? shown.at(-1);
+    if (!newest) return;
+    const above = Math.max(0, messages.clientHeight - newest.offsetHeight - 10); // pixels: the padding below
+    messages.scrollTop = newest.offsetTop - above;
   }
 
   stop(): void {
     clearTimeout(this.timer);
     this.timer = 0;
-    this.play.textContent = this.paused;
+    this.play.textContent = this.play.dataset.play ?? "";
   }
 
   /** By hand: it stops, and no longer follows the text. */
@@ -172,18 +168,6 @@ class Player {
       else if (wanted) this.take(this.now + (wanted === "next" ? 1 : -1));
     });
     this.slider.addEventListener("input", () => this.take(Number(this.slider.value)));
-  }
-
-  swipe(): void {
-    let touched: PointerEvent | undefined;
-    this.root.addEventListener("pointerdown", (event) => {
-      const isElsewhere = (event.target as Element).closest(".script, .controls");
-      touched = event.pointerType === "touch" && !isElsewhere ? event : undefined;
-    });
-    this.root.addEventListener("pointerup", ({ clientX }) => {
-      const way = clientX - (touched?.clientX ?? clientX);
-      if (Math.abs(way) > SWIPE) this.take(this.now - Math.sign(way));
-    });
   }
 
   /** Reading on moves it to the step, or the lines, that the section is about, where it is beside the text. */
