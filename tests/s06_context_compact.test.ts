@@ -337,7 +337,7 @@ describe("layer 2", () => {
     const { sent } = await talk.ask(third, say("A summary."), say("done"));
     assert.equal(kinds(sent), "summary call");
     const after = outline(sent[1]?.messages);
-    assert.deepEqual(after.slice(0, 4), ["compressed", "Understood.", "calls", "results"]);
+    assert.deepEqual(after.slice(0, 4), ["compressed", "Understood.", "calls", "results"], "no request before that");
     assert.deepEqual([after.at(-1), after.indexOf(third)], [third, after.length - 1], "the new request, once");
   });
 
