@@ -32,7 +32,7 @@ onEach({ s04, s06 }, (lesson, test) => {
   test("a loop that is out of rounds ends with an error that names the limit, and every call has its result", async () => {
     const replies = [bash("true", "true"), bash("true"), done];
     const { error, messages, results } = await loop(lesson, replies, { maxRounds: 2 });
-    assert.match(error ?? "", /2/);
+    assert.match(error ?? "", /2/, "the error names the limit");
     assert.deepEqual([messages.length, results.length], [5, 3]);
   });
 
@@ -41,10 +41,21 @@ onEach({ s04, s06 }, (lesson, test) => {
     assert.equal((await loop(lesson, [...rounds, done])).error, undefined);
   });
 
-  test("a loop without the todo tool has no reminder", async () => {
-    const tools = lesson.TOOLS.filter(({ name }) => name !== "todo");
-    const { messages } = await loop(lesson, [...Array.from({ length: 3 }, () => bash("true")), done], { tools });
-    assert.doesNotMatch(JSON.stringify(messages), /<reminder>/);
+  test("a reminder comes in the third round without a call of todo, if there is that tool", async () => {
+    const [work, plan] = [call(use("none", {})), call(use("todo", { items: [] }))];
+    const others = lesson.TOOLS.filter(({ name }) => name !== "todo");
+    for (const tools of [lesson.TOOLS, others]) {
+      const { messages } = await loop(lesson, [work, plan, work, work, work, work, done], { tools });
+      const reminded = messages.flatMap((message, i) => (/<reminder>/.test(JSON.stringify(message)) ? [i] : []));
+      const expected = tools === others ? [] : [10]; // message 10 has the results of the fifth round
+      assert.deepEqual(reminded, expected, `messages with a reminder, ${tools === others ? "without" : "with"} todo`);
+    }
+  });
+
+  test("the calls of a reply run one after the other, whatever its stop reason is", async () => {
+    const calls = call(use("write_file", { path: "a.txt", content: "new" }), use("read_file", { path: "a.txt" }));
+    const { results } = await loop(lesson, [{ ...calls, stop_reason: "end_turn" }, done]);
+    assert.deepEqual([results.length, results[1]?.text], [2, "new"], "results, and what the second call reads");
   });
 
   step("runSubagent");
@@ -79,7 +90,7 @@ onEach({ s04, s06 }, (lesson, test) => {
       { type: "text", text: "2 folders" },
     );
     const { text, failed, messages } = await taskBy(look, last);
-    assert.match(text, /^3 files, \s*2 folders$/);
+    assert.match(text, /^3 files, \s*2 folders$/, "the text of the last message");
     assert.deepEqual([failed, messages.length], [false, 4]);
     assert.doesNotMatch(JSON.stringify(messages), /I look first|what it saw|what it thinks/);
   });
@@ -102,7 +113,7 @@ onEach({ s04, s06 }, (lesson, test) => {
     const rounds = Array.from({ length: 30 }, () => call(use("none", {})));
     const { text, failed, requests } = await taskBy(...rounds);
     assert.equal(requests.length, 30, "calls of the model");
-    assert.match(`${failed} ${text}`, /true .*30/s);
+    assert.match(`${failed} ${text}`, /true .*30/s, "is_error, and the limit");
   });
 
   test("a child may answer in its 30th round", async () => {
@@ -118,16 +129,17 @@ onEach({ s04, s06 }, (lesson, test) => {
   ] satisfies [string, Failure, RegExp][]) {
     test(`a child that ends with ${what} is an error that says why, and its parent goes on`, async () => {
       if (failure.kind === "status") expectRejection(/this is wrong/);
-      server.fail(PASS, failure);
-      const { text, failed } = await taskBy(...(failure.kind === "status" ? [] : [say("answer of the child")]));
-      assert.doesNotMatch(text, /answer of the child/);
-      assert.match(`${failed} ${text}`, new RegExp(`true .*${reason.source}`, "s"));
+      server.fail(PASS, PASS, failure);
+      const begun = call({ type: "text", text: "answer of the child: " }, use("none", {}));
+      const { text, failed } = await taskBy(begun, ...(failure.kind === "status" ? [] : [say("answer of the child")]));
+      assert.doesNotMatch(text, /answer of the child/, "what it said before it failed is no answer");
+      assert.match(`${failed} ${text}`, new RegExp(`true .*${reason.source}`, "s"), "is_error, and the reason");
     });
   }
 
   test("an empty reply of a child is an error, not an empty answer", async () => {
     const { text, failed } = await taskBy(call());
-    assert.match(`${failed} ${text}`, /true ./);
+    assert.match(`${failed} ${text}`, /true ./, "is_error, and a reason");
   });
 
   test("an interrupt stops the child with its parent, and every call is answered", async () => {
@@ -148,7 +160,7 @@ onEach({ s04, s06 }, (lesson, test) => {
   test("a task without a prompt is an error, and no child is started", async () => {
     const inputs = [{}, { prompt: 7 }, { prompt: " \n" }];
     const { results, sent } = await turn(lesson, [call(...inputs.map((input) => use("task", input))), done]);
-    for (const { text, failed } of results) assert.match(`${failed} ${text}`, /true .*prompt/s);
+    for (const { text, failed } of results) assert.match(`${failed} ${text}`, /true .*prompt/s, "is_error: no prompt");
     assert.equal(sent.length, 2);
   });
 
@@ -167,6 +179,6 @@ onEach({ s04, s06 }, (lesson, test) => {
   });
 
   test("the user sees where a child begins", async () => {
-    assert.match((await taskBy(say("ok"))).printed, /subagent.*count/);
+    assert.match((await taskBy(say("ok"))).printed, /subagent.*count/, "it is called a subagent, with its prompt");
   });
 });

@@ -27,6 +27,8 @@ writeFileSync(join(OUTSIDE, "SKILL.md"), skillText("outside", "From elsewhere.")
 const s05 = await import("../agents/s05_skill_loading.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
 
+/** A text without line ends: the lesson may take them out of a description early, or late. */
+const oneLine = (text = "") => text.replace(/\s+/g, " ").trim();
 const load = (name: unknown) => call(use("load_skill", { name }));
 const done = say("Done.");
 
@@ -59,7 +61,7 @@ onEach({ s05, s06 }, (lesson, test) => {
     test(`a SKILL.md ${what}`, () => {
       const loader = loaderFor({ folder: text });
       assert.deepEqual(loader.warnings, []);
-      assert.match(loader.skills.get("one")?.description ?? "", new RegExp(`^${description}\\s*$`));
+      assert.equal(oneLine(loader.skills.get("one")?.description), description);
       assert.equal(loader.content("one"), `<skill name="one">\n${body}\n</skill>`);
     });
   }
@@ -78,17 +80,23 @@ onEach({ s05, s06 }, (lesson, test) => {
       const { skills, warnings } = loaderFor({ a: skillText("first", "d"), m: text, z: skillText("last", "d") });
       assert.deepEqual([...skills.keys()], ["first", "last"]);
       assert.equal(warnings.length, 1, "warnings");
-      assert.match(warnings[0] ?? "", /\/m\/SKILL\.md/);
-      assert.match(warnings[0]?.replaceAll(/\S*SKILL\.md/g, "") ?? "", reason);
+      assert.match(warnings[0] ?? "", /\/m\/SKILL\.md/, "the warning names the file");
+      assert.match(warnings[0]?.replaceAll(/\S*SKILL\.md/g, "") ?? "", reason, "and the reason");
     });
   }
+
+  test("of two skills of one name the last folder counts", () => {
+    const loader = loaderFor({ a: skillText("one", "d", "first"), b: skillText("one", "d", "last") });
+    assert.deepEqual([loader.warnings, loader.skills.size], [[], 1]);
+    assert.match(loader.content("one"), /last/, "the body of the last folder");
+  });
 
   test("a skill that is a link out of the workspace is left out with a warning", () => {
     const skills = mkdtempSync(join(folder, "skills-"));
     symlinkSync(OUTSIDE, join(skills, "m"));
     const loader = new lesson.SkillLoader(skills);
     assert.equal(loader.skills.size, 0);
-    assert.match(loader.warnings.join("\n"), /\/m\/SKILL\.md/);
+    assert.match(loader.warnings.join("\n"), /\/m\/SKILL\.md/, "a warning names the file");
   });
 
   test("a folder of skills need not be there, and may hold other things", () => {
@@ -103,8 +111,16 @@ onEach({ s05, s06 }, (lesson, test) => {
 
   step("SkillLoader.descriptions");
   test("the system prompt has the name and description of each skill, and no body", () => {
-    assert.match(lesson.SYSTEM, /^.*pdf.*Work with PDF files\.\n.*weather.*Tell the weather\.$/m);
+    const lines = /^.*pdf.*Work with PDF files\.\n.*weather.*Tell the weather\.$/m;
+    assert.match(lesson.SYSTEM, lines, "a line for each skill");
     assert.doesNotMatch(lesson.SYSTEM, /pdftotext|window|broken/);
+    const loader = loaderFor({ a: skillText("one", "|\n  One: first,\n  then."), b: skillText("two", "Other.") });
+    assert.match(loader.descriptions(), /^.*one.*One: first, then\.\s*\n.*two.*Other\.$/, "a line for each skill");
+  });
+
+  test("the system prompt says so if there are no skills", () => {
+    const none = new lesson.SkillLoader(join(folder, "nowhere"));
+    assert.match(none.descriptions(), /\w/, 'something like "(none)"');
   });
 
   step("SkillLoader.content");
@@ -116,7 +132,7 @@ onEach({ s05, s06 }, (lesson, test) => {
     const { results, messages } = await turn(lesson, replies);
     const [asItWas, changed, gone] = results.filter((_, i) => i % 2 === 0); // the others are of bash
     assert.equal(asItWas?.text, '<skill name="pdf">\n# PDF\n\nUse pdftotext.\n</skill>');
-    assert.match(changed?.text ?? "", /Use mutool\./);
+    assert.match(changed?.text ?? "", /Use mutool\./, "the body as it is now");
     assert.equal(gone?.failed, true);
     await goOn(lesson, messages);
   });
@@ -124,9 +140,10 @@ onEach({ s05, s06 }, (lesson, test) => {
   test("a name that is unknown or no text is an error; the first lists the skills that exist", async () => {
     const names = ["psd", "../pdf", "broken", "constructor", 7];
     const { results } = await turn(lesson, [call(...names.map((name) => use("load_skill", { name }))), done]);
-    for (const { text, failed } of results.slice(0, -1)) assert.match(`${failed} ${text}`, /true .*pdf, weather/s);
+    for (const { text, failed } of results.slice(0, -1))
+      assert.match(`${failed} ${text}`, /true .*pdf, weather/s, "is_error, and the names");
     const { text, failed } = results.at(-1) ?? {};
-    assert.match(`${failed} ${text}`, /true .*load_skill.*name/s);
+    assert.match(`${failed} ${text}`, /true .*load_skill.*name/s, "is_error, and what is wrong");
   });
 
   test("system prompt and tools stay the same whatever happens in the folder, so the prompt cache holds", async () => {
@@ -146,7 +163,7 @@ onEach({ s05, s06 }, (lesson, test) => {
   });
 });
 
-step("program");
+step("readSkill");
 testOf("the user sees which skills a folder brings, and which are left out; none can drive the terminal", async (t) => {
   const warned = "---\nname: two\ndescription: !<\u001b]52;c;b3duZWQ=\u0007> text\n---\nbody"; // yaml warns of the tag
   const files = {
@@ -156,11 +173,12 @@ testOf("the user sees which skills a folder brings, and which are left out; none
   };
   const run = await start(t, "s05_skill_loading", ["go"], { files, replies: [done] });
   assert.equal(await run.ended, 0, run.screen());
-  assert.match(run.screen(), /one, two/);
-  assert.match(run.screen(), /evil\/SKILL\.md/);
-  assert.doesNotMatch(run.screen(), /[\u0007\u001b]/);
+  assert.match(run.screen(), /one, two/, "the skills");
+  assert.match(run.screen(), /evil\/SKILL\.md/, "the one that is left out");
+  assert.doesNotMatch(run.screen(), /[\u0007\u001b]/, "no control characters, also of warnings that yaml prints");
 });
 
+step("program");
 testOf("the skills of this project are all sound, and are called like their folders", () => {
   const shipped = fileURLToPath(new URL("../skills/", import.meta.url));
   const copy = mkdtempSync(join(folder, "shipped-"));

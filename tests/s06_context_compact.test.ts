@@ -65,14 +65,29 @@ function talkTo(lesson: Lesson, messages: Messages = [], options = optionsFor(le
   return { messages, options, state: options.state, ask, compact, interrupted };
 }
 /** A conversation whose next request is past the limit of 6,000 tokens, though not because of results. */
-async function longTalk() {
-  const talk = talkTo(small);
+async function longTalk(options = optionsFor(small)) {
+  const talk = talkTo(small, [], options);
   await talk.ask("words ".repeat(3_000), say("ok"));
+  return talk;
+}
+/** A conversation whose oldest result has that many characters, and whose last call was so many seconds ago. */
+async function talkAgo(lesson: Lesson, size: number, seconds: number) {
+  const talk = talkTo(lesson);
+  fileOf("old.txt", size);
+  fileOf("new.txt", 90);
+  await talk.ask("go", read("old.txt"), ...Array(3).fill(read("new.txt")), say("ok"));
+  talk.state.lastCall = Date.now() - seconds * 1_000;
   return talk;
 }
 
 const textsOf = (message?: Anthropic.MessageParam) =>
   (message ? blocksOf(message) : []).flatMap((block) => (block.type === "text" ? [block.text] : []));
+/** What follows a summary: todo list and files, whether in blocks of their own or in one text. */
+const afterSummary = (message: Anthropic.MessageParam | undefined, summary: string) => {
+  const text = textsOf(message).join("\n");
+  const rest = text.slice(text.indexOf(summary) + summary.length);
+  return rest.trim().split(/\s+(?=<file )/);
+};
 const contents = (messages: Messages = []) => resultsIn(messages).map(({ text }) => text);
 const thinkingIn = (messages: Messages) => messages.flatMap(blocksOf).filter(({ type }) => type.endsWith("thinking"));
 const lastTextOf = ({ messages }: Request) => textsOf(messages.at(-1)).at(-1) ?? "";
@@ -97,6 +112,9 @@ const CLEARED = "[Previous: used read_file]";
 const fileOf = (name: string, size: number) => fs.writeFileSync(name, `${name} `.padEnd(size, "text "));
 /** Where a result went, or undefined if it did not go to disk. */
 const savedIn = (result = "") => /^Output too large\. Saved to: (.*)$/m.exec(result)?.[1];
+/** What is in the file that a result names. */
+const savedOf = (result = "") =>
+  fs.readFileSync(savedIn(result) ?? assert.fail(`the model gets no path: ${result.slice(0, 200)}`), "utf8");
 const linesOf = (file: string) => (fs.readFileSync(file, "utf8").match(/.+\n/g) ?? []).map((line) => JSON.parse(line));
 const rewritesIn = (file: string) => linesOf(file).filter(({ type }) => type === "compaction");
 /** The history as a transcript has it. */
@@ -146,6 +164,7 @@ describe("the limit", () => {
       const counted = server.journal.at(-1)?.promptTokens ?? 0;
       const estimated = s06.estimateTokens(talk.messages.slice(0, -1), talk.options);
       assert.ok(Math.abs(estimated - counted) <= 1, `${estimated}, not ${counted}`);
+      assert.equal(talk.state.usage?.output_tokens, server.journal.at(-1)?.usage?.output_tokens, "usage of the call");
     }
     assert.ok(server.journal.at(-1)?.usage?.cache_read_input_tokens, "the second prompt was read from the cache");
     const before = s06.estimateTokens(talk.messages, talk.options);
@@ -157,31 +176,36 @@ describe("the limit", () => {
     for (const input_tokens of [0, 1, 1_000_000, undefined]) {
       server.reportedUsage = { input_tokens };
       const { ask, state } = talkTo(s06);
+      state.charsPerToken = 3.5;
       assert.equal((await ask("hello", say("hi"))).error, "");
-      assert.ok(state.charsPerToken >= 0.5 && state.charsPerToken <= 10, `${input_tokens}: ${state.charsPerToken}`);
+      assert.equal(state.charsPerToken, 3.5, `characters per token stay as they were after ${input_tokens} tokens`);
     }
   });
 });
 
 describe("before each call", () => {
+  /** A history past the limit of 6,000 tokens, in which layer 1 can save that many. */
+  function withResults(saved: number): Messages {
+    const content = "x".repeat((saved * 4) / 3 + CLEARED.length); // four characters are a token
+    const rounds = Array.from({ length: 6 }, (_, i) => round("read_file", content, `call_${i}`));
+    return [user("words ".repeat(3_000)), ...rounds.flat(), { role: "assistant", content: "ok" }];
+  }
+
   step("compactIfNeeded");
   test("past the limit old results go, and if that is enough there is no summary", async () => {
     fileOf("a.txt", 3_500);
     const four = call(...Array(4).fill(use("read_file", { path: "a.txt" })));
     const { error, sent, printed } = await talkTo(medium).ask("go", four, four, four, say("done"));
     assert.deepEqual([error, kinds(sent)], ["", "call call call call"]);
-    assert.match(printed, /\[micro_compact\].*\d/);
+    assert.match(printed, /\[micro_compact\].*\d/, "the user reads [micro_compact], and how many tokens that saved");
     const cleared = contents(sent.at(-1)?.messages).filter((text) => text === CLEARED);
     assert.equal(cleared.length, 5, "of eight that were answered");
   });
 
   test("old results go if that saves 40 % of the limit", async () => {
     for (const isCleared of [false, true]) {
-      const saved = isCleared ? 2_430 : 2_370; // tokens, of a limit of 6,000; four characters each
-      const content = "x".repeat((saved * 4) / 3 + CLEARED.length);
-      const rounds = Array.from({ length: 6 }, (_, i) => round("read_file", content, `call_${i}`));
-      const history = [user("words ".repeat(3_000)), ...rounds.flat(), { role: "assistant" as const, content: "ok" }];
-      const { messages, options, state } = talkTo(small, history);
+      const saved = isCleared ? 2_430 : 2_370; // tokens, of a limit of 6,000
+      const { messages, options, state } = talkTo(small, withResults(saved));
       state.roundsPastLimit = 3; // layer 2 waits
       await watch(() => small.compactIfNeeded(messages, options));
       assert.equal(contents(messages).includes(CLEARED), isCleared, `${saved} tokens`);
@@ -194,9 +218,13 @@ describe("before each call", () => {
     await first.ask("go", read("a.txt"), read("a.txt"), say("words ".repeat(500)));
     const { sent, printed } = await first.ask("words ".repeat(200), say("Sum."), say("done"));
     assert.equal(kinds(sent), "summary call");
-    assert.match(printed, /\[auto_compact triggered\]/);
+    assert.match(printed, /\[auto_compact triggered\]/, "the user reads that");
     const within = await talkTo(small).ask("go", ...Array(3).fill(read("a.txt")), say("Sum."), say("done"));
     assert.equal(kinds(within.sent), "call call call summary call");
+    const { messages, options } = talkTo(small, withResults(2_430));
+    const both = await watch(() => small.compactIfNeeded(messages, options), [say("Sum.")]);
+    assert.equal(kinds(both.sent), "summary", "also if old results went, and that was not enough");
+    assert.equal(contents(both.sent[0]?.messages)[0], CLEARED);
   });
 
   test("three rounds in a row that stay past the limit are enough: the next summary waits for a request", async () => {
@@ -210,7 +238,12 @@ describe("before each call", () => {
     const first = await talk.ask("words ".repeat(2_700), model);
     assert.equal(kinds(first.sent), `${"summary call ".repeat(3)}call call call call`);
     const { sent } = await talk.ask("and now?", model);
-    assert.match(kinds(sent), /^summary call/);
+    assert.match(kinds(sent), /^summary call/, "a request begins the count again");
+    const { messages, options, state } = await longTalk();
+    state.roundsPastLimit = 3;
+    await watch(() => small.compactIfNeeded([user("hello")], options));
+    const next = await watch(() => small.compactIfNeeded(messages, options), [say("A summary.")]);
+    assert.equal(kinds(next.sent), "summary", "so does a round below the limit");
   });
 
   test("layer 3 acts once, after the round in which the model calls compact, and passes on what to keep", async () => {
@@ -219,8 +252,8 @@ describe("before each call", () => {
     const replies = [call(use("compact", { focus: "the names" })), say("A summary."), say("words ".repeat(2_000))];
     const { sent, printed, error } = await talk.ask("second", ...replies);
     assert.deepEqual([error, kinds(sent)], ["", "call summary call"]);
-    assert.match(lastTextOf(sent[1] ?? assert.fail()), /the names/);
-    assert.match(printed, /\[manual compact\]/);
+    assert.match(lastTextOf(sent[1] ?? assert.fail()), /the names/, "what to keep");
+    assert.match(printed, /\[manual compact\]/, "the user reads that");
     assert.deepEqual(outline(sent[2]?.messages), ["second", "compressed", "Understood.", "calls", "results"]);
     assert.equal(kinds((await talk.ask("third", say("ok"))).sent), "call");
   });
@@ -239,6 +272,8 @@ test("layer 1 clears old long results, but not the three newest, those of load_s
   assert.deepEqual(messages, before, "it returns a copy");
   const answered: Messages = [...messages, { role: "assistant", content: "done" }];
   assert.equal(contents(s06.microCompact(answered))[4], "[Previous: used bash]", "then three of four are the newest");
+  const note = { role: "user" as const, content: [{ type: "text" as const, text: "(I interrupted this.)" }] };
+  assert.deepEqual(contents(s06.microCompact([...messages, note, user("more")])), kept, "after Ctrl-C: not answered");
 });
 
 describe("layer 2", () => {
@@ -251,9 +286,12 @@ describe("layer 2", () => {
     assert.deepEqual([sent[0]?.system, sent[0]?.tools], [small.SYSTEM, small.TOOLS]);
     assert.deepEqual(sent[0]?.messages.slice(0, -1), prompt, "what the model has answered, thinking included");
     assert.ok(server.journal.at(-2)?.usage?.cache_read_input_tokens, "read from the cache");
-    assert.match(printed, /A summary\./);
+    assert.match(printed, /A summary\./, "the user sees it");
     const saved = `[transcript saved: ${relative(folder, talk.state.file)}]`;
     assert.ok(printed.includes(saved), `${saved} is printed`);
+    const { messages, options } = await longTalk();
+    const more = await watch(() => small.autoCompact(messages, "tool", options, "the names"), [say("A summary.")]);
+    assert.match(lastTextOf(more.sent[0] ?? assert.fail()), /the names/, "what to keep above all");
   });
 
   test("between turns leaves the summary, the todo list and the files, and the model has answered them", async () => {
@@ -265,11 +303,14 @@ describe("layer 2", () => {
     const { sent } = await talk.ask("second", say("A summary."), say("done"));
     const [compressed, ...rest] = sent.at(-1)?.messages ?? [];
     assert.deepEqual(plain(rest), plain([{ role: "assistant", content: "Understood." }, user("second")]));
-    const [head = "", ...others] = textsOf(compressed);
-    assert.match(head, /^\[Conversation compressed.*A summary\.$/s);
-    assert.ok(head.includes(relative(folder, talk.state.file)), "it names the transcript");
+    const text = textsOf(compressed).join("\n");
+    assert.match(text, /^\[Conversation compressed.*A summary\./s, "the mark, and the summary");
+    assert.ok(text.includes(relative(folder, talk.state.file)), "it names the transcript");
     const file = `<file path="kept.txt">\n${fs.readFileSync("kept.txt", "utf8")}\n</file>`;
-    assert.deepEqual(others, ["[>] #1: compact\n(0/1 completed)", file]);
+    assert.deepEqual(afterSummary(compressed, "A summary."), ["[>] #1: compact\n(0/1 completed)", file]);
+    const child = await longTalk(optionsFor(small, { tools: small.TOOLS.filter(({ name }) => name !== "todo") }));
+    await child.compact(say("A summary."));
+    assert.deepEqual(afterSummary(child.messages[0], "A summary."), [""], "a subagent has no todo list");
   });
 
   test("within a turn keeps the order: the request, what was done for it, the calls after that", async () => {
@@ -288,28 +329,43 @@ describe("layer 2", () => {
     assert.equal(histories.filter((history) => !history.includes("second")).length, 0, "the request is always there");
   });
 
+  test("after Ctrl-C keeps the calls that were interrupted, and then the new request, once", async () => {
+    const talk = talkTo(small);
+    await talk.ask("first", say("words ".repeat(800)));
+    await talk.interrupted("second", bash("true"));
+    const third = "third ".repeat(2_500);
+    const { sent } = await talk.ask(third, say("A summary."), say("done"));
+    assert.equal(kinds(sent), "summary call");
+    const after = outline(sent[1]?.messages);
+    assert.deepEqual(after.slice(0, 4), ["compressed", "Understood.", "calls", "results"], "no request before that");
+    assert.deepEqual([after.at(-1), after.indexOf(third)], [third, after.length - 1], "the new request, once");
+  });
+
   step("restoreFiles");
   test("puts back the five files touched last, whole, as they are now, the newest first", async () => {
     for (const name of ["a", "b", "c", "d", "e", "gone", "denied"])
       fs.writeFileSync(name, `one\ntwo of ${name}\nthree`);
     fileOf("long", 9_000);
+    const lines = "new".padEnd(1_100, "\n"); // more than read_file gives
     const path = (name: string) => use("read_file", { path: name });
     const edit = use("edit_file", { path: "c", old_text: "\ntwo of c", new_text: "" });
     const wrong = use("edit_file", { path: "denied", old_text: "none", new_text: "x" });
     const part = use("read_file", { path: "b", offset: 2, limit: 1 });
-    const talk = talkTo(small);
+    const talk = talkTo(medium);
     const calls = call(path("gone"), path("a"), path("d"), part, edit, wrong, path("e"), path("./e"));
-    await talk.ask("go", calls, say("words ".repeat(500)));
+    await talk.ask("go", calls, say("words ".repeat(1_000)));
     fs.rmSync("gone");
-    fs.writeFileSync("d", "new");
+    fs.writeFileSync("d", lines);
     await talk.compact(say("A summary."));
     const file = (name: string, text: string) => `<file path="${name}">\n${text}\n</file>`;
     const [a, b, e] = ["a", "b", "e"].map((name) => file(name, `one\ntwo of ${name}\nthree`));
-    assert.deepEqual(textsOf(talk.messages[0]).slice(1), [e, file("c", "one\nthree"), b, file("d", "new"), a]);
-    await talk.ask("more", call(path("long"), path("a")), say("words ".repeat(500)));
+    const five = [e, file("c", "one\nthree"), b, file("d", lines), a];
+    assert.deepEqual(afterSummary(talk.messages[0], "A summary."), five, "five files");
+    await talk.ask("more", call(path("long"), path("a")), say("words ".repeat(1_000)));
     fs.rmSync("c");
     await talk.compact(say("A second summary."));
-    assert.deepEqual(textsOf(talk.messages[0]).slice(1), [a, e, b], "not one that is too long, or gone");
+    const three = afterSummary(talk.messages[0], "A second summary.");
+    assert.deepEqual(three, [a, e, b], "not one that is too long, or gone");
   });
 
   step("autoCompact");
@@ -330,7 +386,7 @@ describe("layer 2", () => {
       const model: Model = (request) => (asksForSummary(request) ? summary : say("done"));
       const { error, printed, sent } = await talk.ask("second", model);
       assert.deepEqual([error, kinds(sent)], ["", "summary call"], `${reason}`);
-      assert.match(printed, reason);
+      assert.match(printed, reason, "the user reads why");
       assert.deepEqual(talk.messages.slice(0, 3), [...before, user("second")]);
     }
     assert.equal(fs.existsSync("ran"), false);
@@ -345,7 +401,7 @@ describe("layer 2", () => {
       end.abort(new Error("interrupted"));
       return say("A summary.");
     });
-    assert.match(error, /abort/i);
+    assert.match(error, /abort/i, "the turn ends");
     assert.equal(kinds(sent), "summary");
     assert.deepEqual(talk.messages.slice(0, 3), [...before, user("second")]);
     assert.match((await talk.compact()).error, /abort/i, "autoCompact throws, too");
@@ -357,7 +413,7 @@ describe("layer 2", () => {
     const before = structuredClone(talk.messages);
     const { error, sent, printed } = await talk.compact();
     assert.deepEqual([error, sent, talk.messages], ["", [], before]);
-    assert.notEqual(printed, "");
+    assert.notEqual(printed, "", "the user reads that");
   });
 });
 
@@ -388,11 +444,11 @@ describe("a transcript", () => {
     for (const [i, { time, model, limit, state, todos }] of lines.entries()) {
       assert.deepEqual([state.files.length, todos.length], known[i], `line ${i + 1}`);
       assert.deepEqual([model, limit, Object.keys(state).includes("charsPerToken")], [small.MODEL, 6_000, true]);
-      assert.ok(time >= began && time <= Date.now(), `${time}`);
+      assert.ok(time >= began && time <= Date.now(), `time is a number of ms since 1970: ${time}`);
     }
     const { state, todos } = lines.at(-1);
     assert.deepEqual([state, todos], [JSON.parse(JSON.stringify(talk.state)), items], "the whole state");
-    assert.equal(state.usage.output_tokens, server.journal.at(-1)?.usage?.output_tokens);
+    assert.equal(state.usage?.output_tokens, server.journal.at(-1)?.usage?.output_tokens);
   });
 
   test("has a line for each rewrite, with its trigger, sizes and messages, so that it holds every history", async () => {
@@ -483,14 +539,14 @@ describe("a transcript", () => {
     await talk.ask("go", print(49_997), print(49_998), bash("seq 250000"), say("done"));
     const [whole = "", large = "", huge = ""] = contents(talk.messages);
     assert.deepEqual([whole.length, savedIn(whole)], [50_000, undefined]);
-    assert.equal(fs.readFileSync(savedIn(large) ?? "", "utf8"), `${"x".repeat(49_998)}end`);
-    assert.match(large, /x{500}.*x{500}end$/s);
-    assert.ok(large.length < 2_300, `${large.length}`);
-    const saved = fs.readFileSync(savedIn(huge) ?? "", "utf8");
+    assert.equal(savedOf(large), `${"x".repeat(49_998)}end`);
+    assert.match(large, /x{500}.*x{500}end$/s, "head and tail");
+    assert.ok(large.length < 2_300, `the model gets about 2,000 characters, not ${large.length}`);
+    const saved = savedOf(huge);
     assert.ok(saved.length <= 1_000_000 && saved.startsWith("1\n2\n") && saved.endsWith("\n250000"), "of two million");
   });
 
-  test("cuts a result that cannot be saved, and says why", async () => {
+  test("cuts a result that cannot be saved, and says why; to less if the prompt was too long", async () => {
     fs.mkdirSync(TRANSCRIPT_DIR);
     fs.writeFileSync(join(TRANSCRIPT_DIR, "outputs"), "a file where the folder should be");
     const talk = talkTo(s06);
@@ -499,7 +555,11 @@ describe("a transcript", () => {
     assert.match(printed, /^.*not.*outputs.*$/m, "the user is told, too");
     const [result = ""] = contents(talk.messages);
     assert.deepEqual([savedIn(result), /^.*outputs.*\n1\n2\n(.|\n)*\n20000$/.test(result)], [undefined, true], result);
-    assert.ok(result.length > 49_000 && result.length < 51_000, `${result.length}`);
+    assert.ok(result.length > 49_000 && result.length < 51_000, `cut: ${result.length}`);
+    server.contextLimit = 8_000;
+    expectRejection(/^prompt is too long/);
+    const short = await talkTo(s06).ask("go", bash("seq 6000"), say("done"));
+    assert.deepEqual([short.error, kinds(short.sent)], ["", "call call call"], "cut to less, it fits");
   });
 });
 
@@ -518,23 +578,13 @@ test("a subagent compacts by the same rules, in a state of its own, without its 
   const file = join(".transcripts/tasks", name);
   const { messages = [] } = sent.at(-2) ?? {};
   assert.deepEqual(outline(messages), ["find it", "compressed", "Understood.", "calls", "results"]);
-  const [head = "", ...others] = textsOf(messages[1]);
-  assert.ok(head.includes(file), "it names its own transcript");
-  assert.doesNotMatch(others.join(), /of the parent/);
+  const text = textsOf(messages[1]).join("\n");
+  assert.ok(text.includes(file), "it names its own transcript");
+  assert.doesNotMatch(text, /of the parent/, "the list of its parent");
   assert.equal(rewritesIn(file)[0].trigger, "auto");
 });
 
 describe("in a cold cache", () => {
-  /** A conversation whose oldest result has that many characters, and whose last call was so many seconds ago. */
-  async function talkAgo(lesson: Lesson, size: number, seconds: number) {
-    const talk = talkTo(lesson);
-    fileOf("old.txt", size);
-    fileOf("new.txt", 90);
-    await talk.ask("go", read("old.txt"), ...Array(3).fill(read("new.txt")), say("ok"));
-    talk.state.lastCall = Date.now() - seconds * 1_000;
-    return talk;
-  }
-
   step("runTurn");
   test("a request has old results cleared if that saves 20,000 tokens, or 40 % of the limit if that is less", async () => {
     const cases: [Lesson, number, number, boolean][] = [
@@ -573,16 +623,16 @@ describe("in a cold cache", () => {
 describe("a turn", () => {
   step("runTurn");
   test("whose request alone is past the limit is refused before anything is forgotten for it", async () => {
-    fileOf("a.txt", 3_500);
-    const talk = talkTo(small);
-    await talk.ask("go", ...Array(3).fill(read("a.txt")), say("ok"));
+    const talk = await talkAgo(medium, 14_700, 301); // a request that is sent would have results cleared
     const before = structuredClone(talk.messages);
     const file = fs.readFileSync(talk.state.file, "utf8");
-    talk.state.lastCall = 0;
-    const { error, sent } = await talk.ask("words ".repeat(3_500));
-    assert.match(error, /\d{4}/, "how long it is");
-    assert.deepEqual([sent, talk.messages, fs.readFileSync(talk.state.file, "utf8")], [[], before, file]);
+    const { error, sent } = await talk.ask("words ".repeat(6_500));
+    assert.match(error, /\d.?\d{3}/, "how long it is");
+    assert.deepEqual([sent, talk.messages], [[], before], "nothing is sent or cleared");
+    assert.equal(fs.readFileSync(talk.state.file, "utf8"), file, "the transcript");
     assert.equal((await talk.ask("go on", say("ok"))).error, "");
+    const fits = await talkTo(small).ask("words ".repeat(3_930), say("ok")); // 5,900 tokens, without system and tools
+    assert.deepEqual([fits.error, kinds(fits.sent)], ["", "call"], "a request that alone is below the limit is sent");
   });
 
   test("loses what the API rejects, which is what was just sent: the request, or the calls with their results", async () => {
@@ -612,7 +662,7 @@ describe("a turn", () => {
     assert.deepEqual(outline(before).slice(0, 3), ["first", "calls", "results"]);
     assert.match(outline(before)[3] ?? "", /interrupted/, "the model is told");
     const { printed } = await watch(() => s06.resume(talk.state.file, optionsFor(s06)));
-    assert.match(printed, /\bfirst\b/, "what it is told is no request");
+    assert.match(printed, /\bfirst\b/, "what it is told is no request, so --resume shows the one before");
     expectRejection(/Bad request/);
     server.fail({ kind: "status", status: 400 });
     await talk.ask("second");
@@ -658,7 +708,7 @@ describe("a prompt that is too long after all", () => {
     assert.deepEqual([error, kinds(sent)], ["", "call summary call"]);
     assert.deepEqual(outline(sent.at(-1)?.messages), ["compressed", "Understood.", second]);
     const line = printed.split("\n").find((each) => each.includes("CONTEXT_WINDOW")) ?? "";
-    assert.match(line, /8500 maximum.*200000/);
+    assert.match(line, /8500 maximum.*200000/, "what the server said, and what CONTEXT_WINDOW is, in a line");
   });
 
   test("is summarized without the files, which might make it too long again", async () => {
@@ -680,7 +730,7 @@ describe("a prompt that is too long after all", () => {
     assert.equal(error, "");
     const [result, ...old] = contents(sent.at(-1)?.messages).reverse();
     assert.deepEqual(old, Array(3).fill(CLEARED));
-    assert.equal(fs.readFileSync(savedIn(result) ?? "", "utf8"), fs.readFileSync("a.txt", "utf8"));
+    assert.equal(savedOf(result), fs.readFileSync("a.txt", "utf8"));
   });
 
   test("and a reply that the window cuts are one case", async () => {
@@ -696,12 +746,11 @@ describe("a prompt that is too long after all", () => {
     const talk = talkTo(s06);
     await talk.ask("words ".repeat(4_000), say("ok"));
     const before = talk.messages.map(s06.withoutThinking);
-    server.contextLimit = 5_000;
-    const { error, sent, printed } = await talk.ask("second");
-    assert.match(error, /prompt is too long/);
+    server.fail(...Array<Failure>(3).fill({ kind: "status", status: 413, message: "prompt is too long" }));
+    const { error, sent, printed } = await talk.ask("second", () => say("a fourth request"));
+    assert.match(error, /prompt is too long/, "the error of the second call");
     assert.deepEqual([kinds(sent), talk.messages], ["call summary call", before]);
     assert.match(printed, /\/clear/, "what helps");
-    server.contextLimit = 200_000;
     assert.equal((await talk.ask("third", say("ok"))).error, "");
   });
 
@@ -743,7 +792,7 @@ describe("--resume", () => {
     const { state, printed, messages, ask } = await resume(talk.state.file);
     assert.deepEqual(messages, talk.messages.map(s06.withoutThinking));
     assert.deepEqual([{ ...state, file: "" }, s06.TODO.items], [{ ...talk.state, file: "" }, items]);
-    assert.match(printed, /make it/);
+    assert.match(printed, /make it/, "the user reads the last request");
     assert.equal((await ask("go on", say("ok"))).error, "");
     assert.deepEqual(fs.readFileSync(talk.state.file), old, "the old one stays as it was");
     assert.deepEqual([rewritesIn(state.file)[0].trigger, historyIn(state.file)], ["resume", messages]);
@@ -757,8 +806,8 @@ describe("--resume", () => {
     await talk.interrupted(`begin ${"words ".repeat(1_000)}end`, bash("true"));
     const { messages, printed } = await resume(talk.state.file);
     assert.deepEqual(messages, talk.messages.map(s06.withoutThinking));
-    assert.match(printed, /begin .* end/s);
-    assert.ok(printed.length < 1_000, `${printed.length}`);
+    assert.match(printed, /begin .* end/s, "head and tail of the last request");
+    assert.ok(printed.length < 1_000, `a long request is cut: ${printed.length} characters are printed`);
   });
 
   test("takes what is before the first line that is not whole, names that, and answers calls without a result", async () => {
@@ -782,7 +831,8 @@ describe("--resume", () => {
 
   test("of a file that holds no message, or is not there, is an error that names it", async () => {
     fs.writeFileSync("empty.jsonl", "");
-    for (const name of ["empty.jsonl", "missing.jsonl"]) assert.match((await resume(name)).error, new RegExp(name));
+    for (const name of ["empty.jsonl", "missing.jsonl"])
+      assert.match((await resume(name)).error, new RegExp(name), "its name");
   });
 });
 
