@@ -14,12 +14,12 @@ export function player(name: string, prefix: string, highlight: Highlight, start
   const labels = words(prefix).player;
   const { steps, items } = stepsOf(name, prefix);
   const { file } = lessonCalled(name);
-  const { says, code = "", request } = steps[start] ?? { says: "" };
+  const { says, inside, code = "", request } = steps[start] ?? { says: "", inside: "" };
   const isWhole = start === 0;
   const began = steps.findLastIndex(({ mark }, i) => i <= start && mark);
   const follows = isWhole ? `<label><input type="checkbox" class="follows" checked> ${labels.follows}</label>` : "";
   return `<section class="player vp-raw" v-pre aria-label="${labels.title(name)}" data-start="${start}" data-steps="${escaped(JSON.stringify(steps))}">
-<p class="head"><a href="${prefix && "../"}source/${file}.html">${file}</a> ${follows}</p>
+<p class="head"><span><a href="${prefix && "../"}source/${file}.html">${file}</a> <b class="inside">${inside}</b></span> ${follows}</p>
 ${script(name, highlight, isWhole)}
 <p class="says" aria-live="polite"><span>${says}</span> <code>${escaped(code)}</code></p>
 ${bar(run, request, labels)}
@@ -45,13 +45,13 @@ function script(name: string, highlight: Highlight, isWhole: boolean): string {
 }
 
 /** The bar spans what the run sends, and the limit of a run that has one. */
-function bar({ calls, limit, window }: Run, first: Request | undefined, labels: Labels): string {
+function bar({ calls, limit }: Run, first: Request | undefined, labels: Labels): string {
   const sizes = calls.flatMap(({ usage, estimate = 0 }) => [promptOf(usage), estimate]);
   const span = 1.05 * Math.max(...sizes, limit ?? 0);
   const mark = limit ? `<i class="limit" style="left: ${(100 * limit) / span}%"></i>` : "";
-  const { label, read, fresh } = first ?? { label: "", read: 0, fresh: 0 };
+  const { label, read, fresh, share } = first ?? { label: "", read: 0, fresh: 0, share: "" };
   const count = (name: string, text: string) => `<span><i class="${name}"></i> ${text}</span>`;
-  const end = limit ? count("limit", labels.limit(limit)) : count("window", labels.window(window));
+  const end = limit ? count("limit", labels.limit(limit)) : `<span class="share">${share}</span>`;
   return `<div class="request" data-span="${span}" data-none="${labels.noCall}" data-unit="${labels.unit}">
 <p><b class="label">${label}</b> <b class="total">${number(read + fresh)} ${labels.unit}</b></p>
 <div class="meter"><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i>${mark}</div>

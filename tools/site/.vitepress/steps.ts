@@ -27,15 +27,16 @@ const LINES: Record<string, string> = {
   resume: 'replaceHistory(messages, history, "resume"',
 };
 
-/** What the next model call sends, in tokens. `isOpen`: what is new in it isn't there yet. */
-export type Request = { label: string; read: number; fresh: number; isOpen: boolean };
+/** What the next model call sends, in tokens; `share`: of the window, in a run without a limit. `isOpen`: what is new in it isn't there yet. */
+export type Request = { label: string; read: number; fresh: number; share: string; isOpen: boolean };
 /**
- * `line` is what runs; of rounds that are one step, `first` and `last` are all their lines. `code` comes after what it
+ * `line` is what runs, `inside` its function; of rounds that are one step, `first` and `last` are all their lines. `code` comes after what it
  * `says`, `value` beside the line. Sections name it: "call", "run bash". `mark` is what the slider shows there.
  */
 export type Step = {
   name: string;
   line: number;
+  inside: string;
   first?: number;
   last?: number;
   says: string;
@@ -100,6 +101,12 @@ class Story {
     return line;
   }
 
+  functionAt(line: number): string {
+    if (/^\S/.test(this.script[line] ?? "")) return ""; // at the top
+    const heads = this.script.slice(0, line).map((text) => /^(?:export )?(?:async )?function (\w+)/.exec(text)?.[1]);
+    return `${heads.findLast(Boolean)}()`;
+  }
+
   /** How many tokens the prompt cache has of what was sent last. */
   get cached(): number {
     const before = this.run.calls[this.next - 1];
@@ -114,8 +121,10 @@ class Story {
     const label = isAhead ? labels.estimate : labels.nextCall(child, !reply, isOpen);
     const read = isAhead ? this.cached : (usage?.cache_read_input_tokens ?? 0);
     const fresh = usage && (isAhead ? estimate : promptOf(usage)) - read;
-    const request = fresh === undefined ? fresh : { label, read, fresh, isOpen: isOpen || isAhead };
-    return this.steps.push({ name, line: this.lineOf(name), says, request, ...more }) - 1;
+    const share = this.run.limit ? "" : labels.share((100 * (read + (fresh ?? 0))) / this.run.window);
+    const request = fresh === undefined ? fresh : { label, read, fresh, share, isOpen: isOpen || isAhead };
+    const line = more.line ?? this.lineOf(name);
+    return this.steps.push({ name, line, inside: this.functionAt(line), says, request, ...more }) - 1;
   }
 
   add(child: boolean, at: number[], arrived: number, message?: Message, more: Partial<Item> = {}): void {
@@ -232,8 +241,8 @@ class Story {
     const replies = this.alike(reply);
     const tools = replies.flatMap(toolsOf);
     this.next += replies.length;
-    const [line, first, last] = ["if", "call", "results"].map((name) => this.lineOf(name));
-    const lines = { line, first, last, value: labels.value(1) };
+    const [line, first, last] = ["run", "call", "results"].map((name) => this.lineOf(name));
+    const lines = { line, first, last };
     const more = { code: listOf(tools.map(commandOf)), mark: "round" as const };
     this.isKilled = this.resultsAfter(this.next - 1) === undefined;
     const now = this.isKilled

@@ -43,16 +43,16 @@ const EN = {
       text: "text",
       tool_use: "tool call",
       tool_result: "tool result",
-      note: "added by the program",
+      note: "program",
     } as Record<string, string>,
     nextCall: (isChild: boolean, isSummary: boolean, isOpen: boolean) =>
       `${isChild ? "Subagent’s next model call" : "Next model call"}${isSummary ? ", for a summary" : ""}${isOpen ? ", results to come" : ""}:`,
     estimate: "Next model call, if nothing were compacted:",
     noCall: "No model call until the next request.",
     unit: "tokens",
-    read: "read from the cache",
-    fresh: "new",
-    window: (tokens: number) => `window: ${number(tokens)}`,
+    read: "cached, at 1/20 price:",
+    fresh: "new:",
+    share: (percent: number) => `${percent.toFixed(1)} % of the window`,
     limit: (tokens: number) => `limit: ${number(tokens)}`,
     legend: { round: "round", compaction: "compaction", remind: "reminder", child: "subagent", resume: "resume" },
     start: "The user’s request is the first message.",
@@ -70,27 +70,29 @@ const EN = {
     remind: "Three rounds without todo: a reminder goes out with the results.",
     results: "What the tools returned is added as one message. Back to the model.",
     past: (tokens: number, limit: number) =>
-      `With the last result, the prompt would have about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 will clear what is struck out: that saves enough.`,
+      `With the last result, the prompt would have about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 can save at least 40 % of that. It will clear what is struck out.`,
     cold: "The cache is cold, so the next model call pays for the whole prompt anyway. That makes layer 1 free: it will clear what is struck out.",
-    cleared: (results: number) => `Layer 1: ${results} old results are a line each now.`,
+    cleared: (results: number) => `Layer 1: ${results} old results are a line each now; the newest three stay.`,
     saved: (before: number, after: number) => ` The prompt shrinks from ${number(before)} tokens to ${number(after)}.`,
     free: " That is free: nothing was in the cache any more.",
     price: (cached: number, read: number, fresh: number) =>
-      ` The price: the next model call can read ${read ? `only ${number(read)}` : "none"} of the ${number(cached)} cached tokens. ${read ? "The other" : "All"} ${number(fresh)} are paid as new.`,
+      ` Of ${number(cached)} cached tokens ${read ? `only the first ${number(read)} fit` : "none fits"}: ${number(fresh)} are paid as new.`,
     thinking: "Thinking has become text: its signature is bound to everything before it, and that has changed.",
     before: (isAsked: boolean, tokens: number, limit: number) =>
       isAsked
         ? "Layer 3: the model has called the tool compact. So a summary comes before the next reply."
-        : `About ${number(tokens)} tokens, past the limit of ${number(limit)}, and layer 1 would save too little. So layer 2: a summary.`,
+        : `About ${number(tokens)} tokens, past the limit of ${number(limit)}, and layer 1 would save less than 40 % of that. So layer 2: a summary.`,
     summary: (tokens: number, { cache_read_input_tokens: read, output_tokens: out }: Usage) =>
       `A model call of its own writes the summary: ${number(tokens)} tokens in, ${number(read)} of them from the cache, and ${out} out. The summary will replace what is struck out.`,
-    after: (before: number, after: number) => `${before} messages have become ${after}.`,
+    after: (before: number, after: number) =>
+      `${before} messages have become ${after}: request, summary, last file, open tool call.`,
     exit: "The user has no more requests, and the program ends. Its memory goes, with all messages. The transcript stays on disk.",
-    killed: "This command kills the program. Its memory goes, with all messages. The transcript stays on disk.",
+    killed:
+      "This command kills the program. All messages are gone. The transcript has them, and this tool call, without a result.",
     ended: (isKilled: boolean): string => (isKilled ? "kill -9: the program is dead." : "The program has ended."),
     paused: "More than 300 seconds pass without a model call. The prompt cache expires: it is cold.",
     resume: (isKilled: boolean) =>
-      `A new program reads the transcript. All messages are back, thinking as text.${isKilled ? " The tool call that was cut off gets a result: it may have run." : ""}`,
+      `A new program reads the transcript. All messages are back, thinking as text, as after each rewrite.${isKilled ? " The tool call that was cut off gets a result: it may have run." : ""}`,
     child: "task calls agentLoop again, for a subagent with messages of its own.",
     prompt: "The prompt is all the subagent knows.",
     childEnd: "No tool call: the subagent is done.",
@@ -139,16 +141,16 @@ const ZH: typeof EN = {
       text: "文字",
       tool_use: "工具调用",
       tool_result: "工具结果",
-      note: "程序添加的内容",
+      note: "程序",
     },
     nextCall: (isChild, isSummary, isOpen) =>
       `${isChild ? "子智能体的" : ""}下一次模型调用${isSummary ? "（写摘要）" : ""}${isOpen ? "（等待结果）" : ""}：`,
     estimate: "如果不压缩，下一次模型调用：",
     noCall: "下一个请求到来之前，不再调用模型。",
     unit: "token",
-    read: "缓存命中",
+    read: "缓存命中（1/20 价）",
     fresh: "新增",
-    window: (tokens) => `窗口：${number(tokens)}`,
+    share: (percent) => `占窗口的 ${percent.toFixed(1)}%`,
     limit: (tokens) => `上限：${number(tokens)}`,
     legend: { round: "一轮", compaction: "压缩", remind: "提醒", child: "子智能体", resume: "恢复" },
     start: "用户请求是第一条消息。",
@@ -165,27 +167,27 @@ const ZH: typeof EN = {
     remind: "连续三轮没有用 todo：提醒随结果一起发出。",
     results: "工具返回的结果作为一条消息追加，再交给模型。",
     past: (tokens, limit) =>
-      `加上最后一个结果，提示词约 ${number(tokens)} token，超过上限 ${number(limit)}。第一层将清除划掉的内容，省下的足够多。`,
+      `加上最后一个结果，提示词约 ${number(tokens)} token，超过上限 ${number(limit)}。第一层至少能省下上限的 40%：它将清除划掉的内容。`,
     cold: "缓存已经失效，下一次模型调用反正要为整个提示词付全价。此时第一层没有额外代价：它将清除划掉的内容。",
-    cleared: (results) => `第一层：${results} 个旧结果各剩一行。`,
+    cleared: (results) => `第一层：${results} 个旧结果各剩一行，最新的三个保留。`,
     saved: (before, after) => `提示词从 ${number(before)} token 缩到 ${number(after)}。`,
     free: "没有代价：缓存里本来就什么都没有了。",
     price: (cached, read, fresh) =>
-      `代价：缓存里的 ${number(cached)} token，下一次模型调用${read ? `只能命中 ${number(read)}，其余` : "一个也命中不了，全部"} ${number(fresh)} token 都按新增付费。`,
+      `代价：缓存里的 ${number(cached)} token，下一次模型调用${read ? `只能命中开头的 ${number(read)}，其余` : "一个也命中不了，全部"} ${number(fresh)} token 都按新增付费。`,
     thinking: "思考变成了文字：它的签名与之前的全部内容绑定，而这些内容变了。",
     before: (isAsked, tokens, limit) =>
       isAsked
         ? "第三层：模型调用了 compact 工具，所以先写摘要，再继续回复。"
-        : `约 ${number(tokens)} token，超过上限 ${number(limit)}，而第一层省不了多少，所以由第二层写摘要。`,
+        : `约 ${number(tokens)} token，超过上限 ${number(limit)}，而第一层省下的不到上限的 40%，所以由第二层写摘要。`,
     summary: (tokens, { cache_read_input_tokens: read, output_tokens: out }) =>
       `单独用一次模型调用写摘要：发出 ${number(tokens)} token，其中 ${number(read)} 命中缓存，写回 ${out} token。摘要将取代划掉的内容。`,
-    after: (before, after) => `${before} 条消息变成了 ${after} 条。`,
+    after: (before, after) => `${before} 条消息变成 ${after} 条：请求、摘要、最近的文件和还没有回应的内容。`,
     exit: "用户没有更多请求，程序退出。内存里的消息随之消失，会话记录还在磁盘上。",
-    killed: "这条命令在工具调用中途杀死了程序。内存里的消息随之消失，会话记录还在磁盘上。",
+    killed: "这条命令杀死了程序，内存里的消息全部消失。会话记录里都有，包括这个还没有结果的工具调用。",
     ended: (isKilled) => (isKilled ? "kill -9：程序被杀死。" : "程序已退出。"),
     paused: "300 多秒没有模型调用，提示词缓存失效。",
     resume: (isKilled) =>
-      `新的程序读取会话记录，消息全部恢复，思考变成文字。${isKilled ? "被打断的工具调用得到一个结果：它可能已经运行。" : ""}`,
+      `新的程序读取会话记录，消息全部恢复；和每次改写一样，思考变成文字。${isKilled ? "被打断的工具调用得到一个结果：它可能已经运行。" : ""}`,
     child: "task 再次调用 agentLoop：子智能体有自己的 messages。",
     prompt: "子智能体只知道这段提示词。",
     childEnd: "没有工具调用：子智能体完成。",

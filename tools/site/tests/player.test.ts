@@ -105,7 +105,7 @@ describe("in each lesson", () => {
   const news: Record<string, RegExp> = {
     s01: /tool call bash/,
     s02: /tool call edit_file/,
-    s03: /added by the program\s+<reminder>/,
+    s03: /program\s+<reminder>/,
     s04: /a subagent with messages of its own.*The test script runs/s,
     s05: /tool call load_skill.*<skill name="code-review">/s,
     s06: /Conversation compressed/,
@@ -220,7 +220,8 @@ describe("in s06", async () => {
       const read = usage.cache_read_input_tokens;
       const before = calls[i - 1];
       const saved = `from ${number(calls[i]?.estimate ?? before?.estimate ?? 0)} tokens to ${number(promptOf(usage))}.`;
-      const price = `${read ? `only ${number(read)}` : "none"} of the ${number(promptOf(before?.usage ?? usage))} cached`;
+      const cached = number(promptOf(before?.usage ?? usage));
+      const price = `Of ${cached} cached tokens ${read ? `only the first ${number(read)}` : "none"}`;
       return [[saved, resumed ? "That is free" : price]];
     });
     const told = seen.filter(({ name }) => /cleared|after/.test(name));
@@ -232,7 +233,7 @@ describe("in s06", async () => {
   test("a program ends, its messages go, the cache gets cold, and a new program has them from the transcript", () => {
     for (const [name, which, reason] of [
       ["exit", 0, /program ends.*transcript stays on disk/],
-      ["killed", 1, /kills the program.*transcript stays on disk.*kill -9/],
+      ["killed", 1, /kills the program.*transcript has them.*kill -9/],
     ] as const) {
       const [ended, pause, resume] = from(name);
       assert.match(ended.says, reason);
@@ -307,9 +308,9 @@ describe("at each step", () => {
     });
 });
 
-test("the bar of a run without a limit says how large the window is", async () => {
+test("the bar of a run without a limit says what share of the window that is", async () => {
   await visit("s01_agent_loop.html", {}, async (page) => {
-    assert.match(await page.innerText(".player .counts"), /window: 200,000/);
+    assert.match(await page.innerText(".player .share"), /^0\.1 % of the window/);
     assert.equal(await page.locator(".player .limit").count(), 0);
   });
 });

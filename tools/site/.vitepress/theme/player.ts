@@ -55,7 +55,8 @@ class Player {
     this.showMessages();
   }
 
-  showLine({ line, first = line, last = line, says, code = "", value = "" }: Step): void {
+  showLine({ line, inside, first = line, last = line, says, code = "", value = "" }: Step): void {
+    this.find(".inside").textContent = inside;
     this.find(".says span").textContent = says;
     this.find(".says code").textContent = code;
     for (const each of this.all(".line")) {
@@ -80,13 +81,15 @@ class Player {
   }
 
   showRequest({ request }: Step): void {
-    const { read = 0, fresh = 0, label, isOpen = false } = request ?? {};
+    const { read = 0, fresh = 0, share = "", label, isOpen = false } = request ?? {};
     const place = this.find(".request");
     const { span, none = "", unit = "" } = place.dataset;
     const format = (tokens: number) => tokens.toLocaleString("en-US");
     place.classList.toggle("open", isOpen);
     this.find(".label").textContent = label ?? none;
     this.find(".total").textContent = request ? `${format(read + fresh)} ${unit}` : "";
+    const shares = this.root.querySelector(".share");
+    if (shares) shares.textContent = share;
     for (const [name, tokens] of Object.entries({ read, fresh })) {
       this.find(`.meter .${name}`).style.width = `${(100 * tokens) / Number(span)}%`;
       this.find(`.counts .${name} + b`).textContent = format(tokens);
@@ -109,7 +112,7 @@ class Player {
     const newest = shown.findLast((item) => !item.matches(".brief, .old")) ?? shown.at(-1);
     if (!newest) return;
     const above = Math.max(0, messages.clientHeight - newest.offsetHeight - 10); // pixels: the padding below
-    messages.scrollTop = newest.offsetTop - above;
+    messages.scrollTop = shown.find(({ offsetTop }) => offsetTop >= newest.offsetTop - above)?.offsetTop ?? 0; // a whole row
   }
 
   stop(): void {
