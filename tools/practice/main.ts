@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { type Lesson, readLessons } from "../docs/lessons.ts";
 import { check, type Green } from "./check.ts";
+import { suiteOf } from "./run.ts";
 import { draw, solution } from "./screen.ts";
 import { skeletonOf, stepsOf } from "./skeleton.ts";
 
@@ -30,7 +31,7 @@ async function main(): Promise<void> {
   begin(lesson);
   if (values.reset) return;
   if (values.hint || values.solution) console.log(helpFor(lesson, values.solution));
-  else if (values.once || !process.stdout.isTTY) await show(lesson, left.signal, true);
+  else if (values.once || !process.stdout.isTTY) await show(lesson, left.signal);
   else await watch(lesson);
 }
 
@@ -64,7 +65,7 @@ function helpFor(lesson: Lesson, isSolution = false): string {
 async function watch(lesson: Lesson): Promise<void> {
   const file = fileOf(lesson);
   const read = () => (fs.existsSync(file) ? fs.readFileSync(file, "utf8") : undefined); // an editor may be replacing it
-  let isAsked = true; // the first time all run: the tests may be other ones now
+  let isAsked = false;
   let isGreen = false;
   if (process.stdin.isTTY) process.stdin.setRawMode(true);
   process.stdin.on("data", (keys) => {
@@ -84,16 +85,18 @@ async function watch(lesson: Lesson): Promise<void> {
   }
 }
 
-/** Of the last run: how many steps were green, one after the other. And the files on which steps ever were. */
-type Kept = { done: number; green: Green };
+/** Of the last run: how many steps were green, one after the other. And the files on which steps ever were, with these `tests`. */
+type Kept = { done: number; green: Green; tests: string };
 
 function keptOf(lesson: Lesson): Kept {
   const file = `${fileOf(lesson)}.progress`;
-  return fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, "utf8")) : { done: 0, green: {} };
+  const tests = fs.readFileSync(join(root, suiteOf(lesson)), "utf8");
+  const kept: Kept = fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, "utf8")) : { done: 0, green: {}, tests };
+  return kept.tests === tests ? kept : { done: kept.done, green: {}, tests };
 }
 
 /** Runs the tests, all of them if `isAgain`, and shows what came of it, unless stopped. @returns whether all is green */
-async function show(lesson: Lesson, signal: AbortSignal, isAgain: boolean, isWhole = true): Promise<boolean> {
+async function show(lesson: Lesson, signal: AbortSignal, isAgain = false, isWhole = true): Promise<boolean> {
   const began = Date.now();
   const kept = keptOf(lesson);
   const green = isAgain ? {} : { ...kept.green };
@@ -104,7 +107,7 @@ async function show(lesson: Lesson, signal: AbortSignal, isAgain: boolean, isWho
   const names = [...lessons.keys()];
   if (process.stdout.isTTY) console.clear();
   console.log(draw({ lesson, progress, done, green: kept.green, seconds }, names[names.indexOf(lesson.name) + 1]));
-  const next: Kept = { done, green: { ...kept.green, ...green } };
+  const next: Kept = { ...kept, done, green: { ...kept.green, ...green } };
   fs.writeFileSync(`${fileOf(lesson)}.progress`, JSON.stringify(next));
   process.exitCode = state === "green" ? 0 : 1;
   return state === "green";

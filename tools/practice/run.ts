@@ -14,6 +14,8 @@ export type State = "red" | "crashed" | "timed out" | "did not load";
 /** The first test that is red, or that was running when the process ended. `isLate`: another time it may be green. */
 export type Failure = { state: State; step: string; test: string; title: string; problem: Problem; isLate: boolean };
 
+export const suiteOf = ({ file }: Lesson) => file.replace(/^agents(.*)ts$/, "tests$1test.ts");
+
 /** Runs tests, and what took too long once more, alone: the machine may be busy. */
 export async function steadily(job: Job): Promise<Failure | undefined> {
   const failure = await run(job);
@@ -44,10 +46,9 @@ async function compile({ root, lesson }: Job, file: string): Promise<void> {
   const folder = dirname(file);
   fs.chmodSync(folder, 0o711); // a test of root's runs the agent as another user
   for (const name of ["node_modules", "skills"]) fs.symlinkSync(join(root, name), join(folder, name));
-  const suite = lesson.file.replace(/^agents(.*)ts$/, "tests$1test.ts");
   const setup = ({ onResolve }: PluginBuild) => onResolve({ filter: /\/agents\/s\d\d_/ }, () => ({ path: file }));
   const plugins = [{ name: "the reader's file", setup }];
-  const entryPoints = { child: "tools/practice/child.ts", "tests/suite": suite, "agents/lesson": file };
+  const entryPoints = { child: "tools/practice/child.ts", "tests/suite": suiteOf(lesson), "agents/lesson": file };
   const places = { absWorkingDir: root, entryPoints, outdir: folder, external: ["esbuild"] };
   await build({ ...FORMAT, ...places, banner, plugins, logLevel: "silent" });
 }

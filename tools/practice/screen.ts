@@ -6,6 +6,7 @@ import { structuredPatch } from "diff";
 import { codeOf, functionsOf, type Lesson } from "../docs/lessons.ts";
 import type { Green, Progress } from "./check.ts";
 import type { Problem } from "./child.ts";
+import { suiteOf } from "./run.ts";
 import { type Code, changedBetween, fileFor, read, type Step, skeletonOf, stepsOf, textOf } from "./skeleton.ts";
 
 /** `done` steps are green. `green`: as in the runs before. */
@@ -18,7 +19,7 @@ export function draw(shown: Shown, next?: string): string {
   const bar = "█".repeat(done * 4).padEnd(length * 4, "░");
   const title = `${lesson.header[0]}   ${bar} ${done} of ${length} steps   ${state}   ${seconds.toFixed(1)} s\n\n`;
   const goOn = next ? `Next: npm run practice -- ${next}` : "That was the last lesson.";
-  const run = `Run it: npx tsx practice/${basename(lesson.file)}`;
+  const run = `Run it, without a key: npm run offline -- practice/${basename(lesson.file)}`;
   if (state === "green" && isWhole)
     return `${title}All green. --solution shows how the lesson does it.\n${run}\n${goOn}\n`;
   if (state === "green") return `${title}Each step is green. A key runs all tests of the program.\n`;
@@ -67,7 +68,7 @@ function lineOf({ lines, parts }: Code, name: string): string | undefined {
 /** What is wrong, in a few lines. */
 function explain(lesson: Lesson, problem: Problem): string[] {
   const { message, stack, wanted, came } = problem;
-  const suite = `tests/${basename(lesson.file).replace(/ts$/, "test.ts")}`;
+  const suite = suiteOf(lesson);
   const api = /\d{3} \{"type":"error".*?"message":"((?:[^"\\]|\\.)*)".*/;
   const lines = message.replace(api, "the API says: $1").split("\n").filter(Boolean).slice(0, 6);
   if (wanted !== undefined && came !== undefined) lines.push(...compare(wanted, came));

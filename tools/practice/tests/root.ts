@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 const repository = fileURLToPath(new URL("../../..", import.meta.url));
 export const root = mkdtempSync(join(tmpdir(), "practice-root-"));
 after(() => rmSync(root, { recursive: true }));
-for (const name of ["agents", "docs", "node_modules", "package.json", "tests", "tools", "tsconfig.json"])
+for (const name of ["agents", "docs", "node_modules", "package.json", "skills", "tests", "tools", "tsconfig.json"])
   symlinkSync(join(repository, name), join(root, name));
 
 /** An empty folder like practice/, where the compiler finds its settings. */

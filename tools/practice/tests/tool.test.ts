@@ -147,7 +147,7 @@ test("when all is green, the screen says what is next", async () => {
   const screen = await screenOf("s03", text);
   assert.match(
     screen,
-    /█ 2 of 2 steps .*\n\nAll green\. .*\nRun it: .*s03_todo_write\.ts\nNext: npm run practice -- s04\n$/,
+    /█ 2 of 2 steps .*\n\nAll green\. .*\nRun it, .*s03_todo_write\.ts\nNext: npm run practice -- s04\n$/,
   );
 });
 

@@ -101,6 +101,13 @@ class Story {
     return line;
   }
 
+  /** What layer 1 has to save, in tokens. */
+  get minSavings(): number {
+    const [, share] = /MIN_SAVINGS = ([\d.]+) \* THRESHOLD/.exec(this.script.join("\n")) ?? [];
+    if (!share) throw new Error("the script has no MIN_SAVINGS that is a share of THRESHOLD");
+    return Number(share) * (this.run.limit ?? 0);
+  }
+
   functionAt(line: number): string {
     if (/^\S/.test(this.script[line] ?? "")) return ""; // at the top
     const heads = this.script.slice(0, line).map((text) => /^(?:export )?(?:async )?function (\w+)/.exec(text)?.[1]);
@@ -278,7 +285,7 @@ class Story {
     const { labels, run } = this;
     const { messages = [], estimate = 0 } = this.call ?? {};
     const isCold = this.current(child).at(-1)?.message?.blocks[0]?.kind === "request";
-    const says = isCold ? labels.cold : labels.past(estimate, run.limit ?? 0);
+    const says = isCold ? labels.cold : labels.past(estimate, run.limit ?? 0, this.minSavings);
     const now = this.step(isCold ? "cold" : "past", says, { mark: "compaction" });
     this.told = this.next;
     const cleared = this.withPrice(labels.cleared(clearedIn(messages)), estimate);
@@ -294,7 +301,7 @@ class Story {
     const isAsked = this.current(child).some(
       ({ message }, i, all) => i >= all.length - 2 && message?.blocks.some(({ tool }) => tool === "compact"),
     );
-    const before = labels.before(isAsked, estimate, run.limit ?? 0);
+    const before = labels.before(isAsked, estimate, run.limit ?? 0, this.minSavings);
     this.step(isAsked ? "asked" : "before", before, { mark: "compaction" });
     this.told = this.next;
     const struck = this.step("summary", usage ? labels.summary(promptOf(usage), usage) : "");

@@ -69,19 +69,20 @@ const EN = {
     rounds: (rounds: number) => `${rounds === 1 ? "One more round" : `${rounds} more rounds`}. The program runs`,
     remind: "Three rounds without todo: a reminder goes out with the results.",
     results: "What the tools returned is added as one message. Back to the model.",
-    past: (tokens: number, limit: number) =>
-      `With the last result, the prompt would have about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 can save at least 40 % of that. It will clear what is struck out.`,
+    past: (tokens: number, limit: number, least: number) =>
+      `With the last result, the prompt would have about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 saves ${number(least)} or more, so it will clear what is struck out.`,
     cold: "The cache is cold, so the next model call pays for the whole prompt anyway. That makes layer 1 free: it will clear what is struck out.",
-    cleared: (results: number) => `Layer 1: ${results} old results are a line each now; the newest three stay.`,
+    cleared: (results: number) =>
+      `Layer 1: ${results} old results are a line each now; the newest three answered ones stay.`,
     saved: (before: number, after: number) => ` The prompt shrinks from ${number(before)} tokens to ${number(after)}.`,
     free: " That is free: nothing was in the cache any more.",
     price: (cached: number, read: number, fresh: number) =>
       ` Of ${number(cached)} cached tokens ${read ? `only the first ${number(read)} fit` : "none fits"}: ${number(fresh)} are paid as new.`,
     thinking: "Thinking has become text: its signature is bound to everything before it, and that has changed.",
-    before: (isAsked: boolean, tokens: number, limit: number) =>
+    before: (isAsked: boolean, tokens: number, limit: number, least: number) =>
       isAsked
         ? "Layer 3: the model has called the tool compact. So a summary comes before the next reply."
-        : `About ${number(tokens)} tokens, past the limit of ${number(limit)}, and layer 1 would save less than 40 % of that. So layer 2: a summary.`,
+        : `About ${number(tokens)} tokens, past the limit of ${number(limit)}, and layer 1 would save less than ${number(least)}. So layer 2: a summary.`,
     summary: (tokens: number, { cache_read_input_tokens: read, output_tokens: out }: Usage) =>
       `A model call of its own writes the summary: ${number(tokens)} tokens in, ${number(read)} of them from the cache, and ${out} out. The summary will replace what is struck out.`,
     after: (before: number, after: number) =>
@@ -166,19 +167,19 @@ const ZH: typeof EN = {
     rounds: (rounds) => `又是 ${rounds} 轮，程序运行`,
     remind: "连续三轮没有用 todo：提醒随结果一起发出。",
     results: "工具返回的结果作为一条消息追加，再交给模型。",
-    past: (tokens, limit) =>
-      `加上最后一个结果，提示词约 ${number(tokens)} token，超过上限 ${number(limit)}。第一层至少能省下上限的 40%：它将清除划掉的内容。`,
+    past: (tokens, limit, least) =>
+      `加上最后一个结果，提示词约 ${number(tokens)} token，超过上限 ${number(limit)}。第一层能省下 ${number(least)} 以上，所以它将清除划掉的内容。`,
     cold: "缓存已经失效，下一次模型调用反正要为整个提示词付全价。此时第一层没有额外代价：它将清除划掉的内容。",
-    cleared: (results) => `第一层：${results} 个旧结果各剩一行，最新的三个保留。`,
+    cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型回应过的结果中，最新的三个保留。`,
     saved: (before, after) => `提示词从 ${number(before)} token 缩到 ${number(after)}。`,
     free: "没有代价：缓存里本来就什么都没有了。",
     price: (cached, read, fresh) =>
       `代价：缓存里的 ${number(cached)} token，下一次模型调用${read ? `只能命中开头的 ${number(read)}，其余` : "一个也命中不了，全部"} ${number(fresh)} token 都按新增付费。`,
     thinking: "思考变成了文字：它的签名与之前的全部内容绑定，而这些内容变了。",
-    before: (isAsked, tokens, limit) =>
+    before: (isAsked, tokens, limit, least) =>
       isAsked
         ? "第三层：模型调用了 compact 工具，所以先写摘要，再继续回复。"
-        : `约 ${number(tokens)} token，超过上限 ${number(limit)}，而第一层省下的不到上限的 40%，所以由第二层写摘要。`,
+        : `约 ${number(tokens)} token，超过上限 ${number(limit)}，而第一层省下的不到 ${number(least)}，所以由第二层写摘要。`,
     summary: (tokens, { cache_read_input_tokens: read, output_tokens: out }) =>
       `单独用一次模型调用写摘要：发出 ${number(tokens)} token，其中 ${number(read)} 命中缓存，写回 ${out} token。摘要将取代划掉的内容。`,
     after: (before, after) => `${before} 条消息变成 ${after} 条：请求、摘要、最近的文件和还没有回应的内容。`,
