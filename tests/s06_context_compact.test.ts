@@ -807,7 +807,7 @@ describe("--resume", () => {
     const { messages, printed } = await resume(talk.state.file);
     assert.deepEqual(messages, talk.messages.map(s06.withoutThinking));
     assert.match(printed, /begin .* end/s, "head and tail of the last request");
-    assert.ok(printed.length < 1_000, `a long request is cut: ${printed.length} characters are printed`);
+    assert.ok(printed.length < 1_500, `a long request is cut: ${printed.length} characters are printed`);
   });
 
   test("takes what is before the first line that is not whole, names that, and answers calls without a result", async () => {
@@ -824,7 +824,7 @@ describe("--resume", () => {
       fs.writeFileSync("old.jsonl", lines.join("\n"));
       const { messages, printed, ask } = await resume("old.jsonl");
       assert.deepEqual([outline(messages).join(), contents(messages)], [left, results]);
-      assert.match(printed, new RegExp(`old\\.jsonl.*\\b${4 - i}\\b`), "the file and the line");
+      assert.match(printed, new RegExp(`(?=.*old\\.jsonl).*\\b${4 - i}\\b`), "the file and the line");
       assert.equal((await ask("go on", say("ok"))).error, "");
     }
   });

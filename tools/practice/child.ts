@@ -56,7 +56,8 @@ export default async function* report(events: AsyncIterable<TestEvent>): AsyncGe
 }
 
 function problemOf(failure: Error): Problem {
-  const { message = "", stack = "", operator, actual, expected, generatedMessage } = Object(failure.cause ?? failure);
+  const error = failure.cause instanceof Error ? failure.cause : failure; // of a test that took too long the cause is a text
+  const { message = "", stack = "", operator, actual, expected, generatedMessage } = Object(error);
   const isComparison = ["strictEqual", "deepStrictEqual", "match"].includes(operator);
   if (!isComparison) return { message, stack };
   const [said, ending] = message.split(/\n\n(?=the turn ended with: |a result says: )/);

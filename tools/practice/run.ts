@@ -3,7 +3,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import fs from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
-import { build, type PluginBuild } from "esbuild";
+import { type BuildResult, build, type PluginBuild } from "esbuild";
 import type { Lesson } from "../docs/lessons.ts";
 import type { Event, Problem } from "./child.ts";
 import { type Code, fileFor, type Line, textOf } from "./skeleton.ts";
@@ -38,19 +38,37 @@ export async function run(job: Job, test?: string): Promise<Failure | undefined>
   return failure && { ...failure, step: job.step, problem: inReadersLines(failure.problem, file, lines) };
 }
 
-const FORMAT = { bundle: true, splitting: true, format: "esm", platform: "node", sourcemap: "inline" } as const;
+const FORMAT = { bundle: true, splitting: true, format: "esm", platform: "node", logLevel: "silent" } as const;
 const banner = { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' };
+const PACKAGES: Record<string, string> = { "@anthropic-ai/sdk": "sdk", zod: "zod" };
+let packages: Promise<BuildResult<{ write: false }>> | undefined; // compiled once: that takes longer than all the rest
 
 /** Makes programs of the suite, with the reader's file for each lesson: they start faster than hundreds of files. */
 async function compile({ root, lesson }: Job, file: string): Promise<void> {
   const folder = dirname(file);
   fs.chmodSync(folder, 0o711); // a test of root's runs the agent as another user
   for (const name of ["node_modules", "skills"]) fs.symlinkSync(join(root, name), join(folder, name));
-  const setup = ({ onResolve }: PluginBuild) => onResolve({ filter: /\/agents\/s\d\d_/ }, () => ({ path: file }));
+  const entries = Object.entries(PACKAGES).map(([name, out]) => ({ in: name, out }));
+  packages ??= build({
+    ...FORMAT,
+    absWorkingDir: root,
+    entryPoints: entries,
+    outdir: "packages",
+    write: false,
+    banner,
+  });
+  for (const { path, contents } of (await packages).outputFiles)
+    fs.writeFileSync(join(folder, basename(path)), contents);
+  const setup = ({ onResolve }: PluginBuild) => {
+    onResolve({ filter: /\/agents\/s\d\d_/ }, () => ({ path: file }));
+    onResolve({ filter: /^(@anthropic-ai\/sdk|zod)$/ }, ({ path }) => {
+      return { path: join(folder, `${PACKAGES[path]}.js`), external: true };
+    });
+  };
   const plugins = [{ name: "the reader's file", setup }];
   const entryPoints = { child: "tools/practice/child.ts", "tests/suite": suiteOf(lesson), "agents/lesson": file };
-  const places = { absWorkingDir: root, entryPoints, outdir: folder, external: ["esbuild"] };
-  await build({ ...FORMAT, ...places, banner, plugins, logLevel: "silent" });
+  const places = { absWorkingDir: root, entryPoints, outdir: folder, external: ["esbuild", "yaml"] };
+  await build({ ...FORMAT, ...places, banner, plugins, sourcemap: "inline" });
 }
 
 function start({ root, step, patience, signal }: Job, file: string, output: string, test?: string): ChildProcess {
