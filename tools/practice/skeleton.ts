@@ -52,9 +52,12 @@ export function changedBetween(before: Code, now: Code): string[] {
 export type Line = { text: string; line?: number };
 export const textOf = (lines: Line[]) => lines.map(({ text }) => text).join("\n");
 
+const known = new WeakMap<Lesson, Code>(); // lessons that were parsed
+
 /** The file on which a step is graded: the reader's, with the lesson's own version of the other steps. That of "all" is as it is. */
 export function fileFor(lesson: Lesson, own: Code, step: string): Line[] {
-  const given = read(lesson, lesson.lines.join("\n"));
+  const given = known.get(lesson) ?? read(lesson, lesson.lines.join("\n"));
+  known.set(lesson, given);
   const others = stepsOf(lesson).filter(({ name }) => step !== "all" && step !== name);
   const names = others.flatMap(({ functions }) => functions);
   return replaced(own, new Map(names.map((name) => [name, partOf(given, name)])));
