@@ -196,6 +196,14 @@ onEach({ s01, s02, s06 }, (lesson, test) => {
     assert.ok(!isThere("a"), "it has not run");
   });
 
+  test("ends a command with Ctrl-C", async () => {
+    const stop = new AbortController();
+    const running = loop(lesson, [bash(WAIT)], { signal: stop.signal });
+    await until(() => isThere("begun"));
+    stop.abort(new Error("interrupted"));
+    assert.match((await running).results[0]?.text ?? "", /^begun\n/);
+  });
+
   test("runs nothing when it is interrupted at the question, or before it began", async () => {
     const stop = new AbortController();
     const approve = async () => {
