@@ -28,9 +28,9 @@ function changed(lesson: Lesson, changes: Changes): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** These solutions in as few programs as they fit in. */
-function together(lesson: Lesson, solutions: Changes[]): Changes[] {
-  const programs: Changes[] = [];
+/** These solutions in as few programs as they fit in, since all tests run on each. */
+function together(lesson: Lesson, solutions: Record<string, Changes>): Map<string[], Changes> {
+  const programs = new Map<string[], Changes>();
   const fits = (program: Changes, changes: Changes) => {
     if (Object.keys(changes).some((what) => what in program)) return false;
     try {
@@ -39,10 +39,10 @@ function together(lesson: Lesson, solutions: Changes[]): Changes[] {
       return false; // one changes a part of what the other replaces
     }
   };
-  for (const changes of solutions) {
-    const program = programs.find((each) => fits(each, changes));
-    if (program) Object.assign(program, changes);
-    else programs.push({ ...changes });
+  for (const [what, changes] of Object.entries(solutions)) {
+    const [names, program] = [...programs].find(([, each]) => fits(each, changes)) ?? [[], {}];
+    names.push(what);
+    programs.set(names, Object.assign(program, changes));
   }
   return programs;
 }
@@ -56,19 +56,13 @@ describe("solutions", { concurrency: 3 }, () => {
     const text = given.lines.join("\n");
     const known = Object.fromEntries(stepsOf(lesson).map(({ name }) => [name, text])); // that these are green is what steps.test.ts shows
 
-    const isRight = async (changes: Changes, isWhole: boolean) => {
-      const file = join(folderOf(`solution-${count++}`), basename(lesson.file));
-      writeFileSync(file, changed(lesson, changes));
-      const options = { patience: 30_000, isWhole, green: { ...known } };
-      const { state, failure, types } = await check(root, lesson, file, options);
-      assert.deepEqual([state, failure, types], ["green", undefined, []]);
-    };
-    for (const [what, changes] of Object.entries(right)) {
-      test(`${lesson.name}, right: ${what}`, () => isRight(changes, false));
-    }
-    for (const changes of together(lesson, Object.values(right))) {
-      test(`${lesson.name}, right: ${Object.keys(changes).length} changes in one program`, () =>
-        isRight(changes, true));
+    for (const [names, changes] of together(lesson, right)) {
+      test(`${lesson.name}, right: ${names.join("; ")}`, async () => {
+        const file = join(folderOf(`solution-${count++}`), basename(lesson.file));
+        writeFileSync(file, changed(lesson, changes));
+        const { state, failure, types } = await check(root, lesson, file, { patience: 30_000, green: { ...known } });
+        assert.deepEqual([state, failure, types], ["green", undefined, []]);
+      });
     }
 
     for (const [what, { expect, ...changes }] of Object.entries(wrong)) {
