@@ -28,6 +28,7 @@ import {
   scripted,
   startServer,
 } from "../tools/offline/server.ts";
+import { PROGRAM } from "./program.ts";
 
 export type Messages = Anthropic.MessageParam[];
 /** What a turn needs in each lesson. */
@@ -137,9 +138,9 @@ export function step(name: string): void {
 export function test(name: string, ...rest: [Body] | [options: { skip: string | false }, Body]): void {
   const [options, body] = rest.length === 2 ? rest : [{}, rest[0]];
   if (!PRACTICE) return void testOfNode(name, options, body);
-  const { PRACTICE_STEP = "", PRACTICE_TEST } = process.env;
+  const { PRACTICE_STEP, PRACTICE_TEST } = process.env;
   const [lesson = ""] = /^s\d\d(?=: )/.exec(name) ?? [];
-  const isAsked = PRACTICE_TEST ? PRACTICE_TEST === name : ["all", stepOfTests].includes(PRACTICE_STEP);
+  const isAsked = PRACTICE_TEST ? PRACTICE_TEST === name : [undefined, stepOfTests].includes(PRACTICE_STEP);
   if (!isAsked || !basename(PRACTICE).startsWith(lesson)) return;
   void testOfNode(name, { ...options, timeout: Number(PRACTICE_PATIENCE) }, async (t) => {
     if (hasFailed) return t.skip();
@@ -248,7 +249,7 @@ export function sourceOf(lesson: string): string {
 
 /** What to import a lesson from, for a copy of its own. */
 export function moduleOf(lesson: string): string {
-  const path = PRACTICE ? "agents/lesson.js" : `../agents/${lesson}.ts`;
+  const path = PRACTICE ? "agents/lesson.mjs" : `../agents/${lesson}.ts`;
   return new URL(path, import.meta.url).href;
 }
 
@@ -277,24 +278,12 @@ after(async () => {
   for (const program of await Promise.all(programs.values()))
     rmSync(dirname(dirname(program)), { recursive: true, force: true });
 });
-/**
- * A lesson and its packages in one file without types, which starts six times as fast as with tsx. It is at
- * `<folder>/agents/<lesson>.mjs`, so the .env that it reads is `<folder>/.env`.
- */
+/** A lesson in one file without types, at `<folder>/agents/<lesson>.mjs`, so the .env that it reads is `<folder>/.env`. */
 async function programOf(lesson: string, dotEnv: string | undefined): Promise<string> {
   const above = newFolder();
   const outfile = join(above, "agents", `${lesson}.mjs`);
-  const require = 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);';
-  const options = {
-    bundle: true,
-    minifyWhitespace: true,
-    platform: "node",
-    format: "esm",
-    target: "es2024",
-    banner: { js: require },
-  } as const;
   if (dotEnv !== undefined) writeFileSync(join(above, ".env"), dotEnv);
-  await build({ entryPoints: [sourceOf(lesson)], outfile, ...options });
+  await build({ ...PROGRAM, entryPoints: [sourceOf(lesson)], outfile, minifyWhitespace: true });
   return outfile;
 }
 

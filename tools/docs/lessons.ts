@@ -6,6 +6,7 @@ import {
   type Comment,
   isCallExpression,
   isClassDeclaration,
+  isClassProperty,
   isExportNamedDeclaration,
   isExpressionStatement,
   isFunction,
@@ -14,7 +15,6 @@ import {
   isVariableDeclaration,
   type Node,
   type Statement,
-  traverse,
 } from "@babel/types";
 import { structuredPatch } from "diff";
 
@@ -31,7 +31,7 @@ export type Lesson = {
 };
 
 export const lineAt = (text: string, offset: number): number => text.slice(0, offset).split("\n").length;
-export const codeOf = ({ lines }: Lesson, { from, to }: Lines): string[] => lines.slice(from - 1, to);
+export const codeOf = ({ lines }: Pick<Lesson, "lines">, { from, to }: Lines): string[] => lines.slice(from - 1, to);
 
 export function readLessons(root: string): Map<string, Lesson> {
   const lessons = new Map<string, Lesson>();
@@ -55,62 +55,56 @@ const parseLesson = ({ lines }: Pick<Lesson, "lines">) =>
 
 const linesOf = ({ loc }: Node | Comment): Lines => ({ from: loc?.start.line ?? 0, to: loc?.end.line ?? 0 });
 
-/** The line where code begins, with the comments right above it. `nodes` are those that begin with it: its export, its const. */
-function startOf(nodes: Node[], lines: string[]): number {
-  let from = Math.min(...nodes.map((node) => linesOf(node).from));
-  const comments = nodes.flatMap(({ leadingComments }) => leadingComments ?? []).map(linesOf);
-  for (const comment of comments.sort((a, b) => b.to - a.to)) {
+/** The line where code begins, with the comments right above it. */
+function startOf(node: Node, lines: string[]): number {
+  let { from } = linesOf(node);
+  for (const comment of (node.leadingComments ?? []).map(linesOf).reverse()) {
     const isOwn = /^\s*\/[/*](?! #)/.test(lines[comment.from - 1] ?? ""); // not behind code, and no mark of a region
     if (isOwn && comment.to === from - 1) from = comment.from;
   }
   return from;
 }
 
-/** The top-level declarations of a region with the comments right above; `addTool("x", …)` is called `addTool x`. */
-export function declarations(lesson: Lesson, region: Lines): Map<string, Lines> {
-  const found = new Map<string, Lines>();
-  for (const statement of parseLesson(lesson).program.body) {
+/** A declaration with the comments right above. `body`: of a function, without its braces. */
+export type Part = Lines & { body?: Lines };
+
+/** The top-level declarations of some lines, and methods, as Class.method; `addTool("x", …)` is called `addTool x`. */
+export function declarations(
+  { lines }: Pick<Lesson, "lines">,
+  within = { from: 1, to: lines.length },
+): Map<string, Part> {
+  const found = new Map<string, Part>();
+  for (const statement of parseLesson({ lines }).program.body) {
     const { from, to } = linesOf(statement);
-    const name = nameOfStatement(statement);
-    if (name && from >= region.from && to <= region.to)
-      found.set(name, { from: startOf([statement], lesson.lines), to });
+    const [name, value] = declaredBy(statement);
+    if (!name || from < within.from || to > within.to) continue;
+    found.set(name, { from: startOf(statement, lines), to, body: bodyOf(value) });
+    for (const member of isClassDeclaration(value) ? value.body.body : []) {
+      const body = bodyOf(isClassProperty(member) ? member.value : member);
+      const method = "key" in member && isIdentifier(member.key) && `${name}.${member.key.name}`;
+      if (method && body) found.set(method, { from: startOf(member, lines), to: linesOf(member).to, body });
+    }
   }
   return found;
 }
 
-function nameOfStatement(statement: Statement): string | undefined {
+/** The name that a statement gives to something, and what that is. */
+function declaredBy(statement: Statement): [name?: string, value?: Node | null] {
   const declaration = isExportNamedDeclaration(statement) ? statement.declaration : statement;
-  const node = isVariableDeclaration(declaration) ? declaration.declarations[0] : declaration;
-  if (node && "id" in node && isIdentifier(node.id)) return node.id.name;
-  if (!isExpressionStatement(node) || !isCallExpression(node.expression)) return;
-  const { callee, arguments: all } = node.expression;
-  return isIdentifier(callee) && isStringLiteral(all[0]) ? `${callee.name} ${all[0].value}` : undefined;
-}
-
-/** The name of a function, or of the constant or the property that it is. */
-function nameOf(node: Node, parent: Node | undefined): string | undefined {
-  for (const each of [node, parent]) {
-    if (each && "id" in each && isIdentifier(each.id)) return each.id.name;
-    if (each && "key" in each && isIdentifier(each.key)) return each.key.name;
+  if (isVariableDeclaration(declaration)) {
+    const [first] = declaration.declarations;
+    return isIdentifier(first?.id) ? [first.id.name, first.init] : [];
   }
+  if (declaration && "id" in declaration && isIdentifier(declaration.id)) return [declaration.id.name, declaration];
+  if (!isExpressionStatement(declaration) || !isCallExpression(declaration.expression)) return [];
+  const { callee, arguments: all } = declaration.expression;
+  return isIdentifier(callee) && isStringLiteral(all[0]) ? [`${callee.name} ${all[0].value}`] : [];
 }
 
-/** The lines of all functions that have a name, comments included, and of their bodies. A method is Class.method. */
-export function functionsOf({ lines }: Pick<Lesson, "lines">): Map<string, Lines & { body: Lines }> {
-  const found = new Map<string, Lines & { body: Lines }>();
-  traverse(parseLesson({ lines }), (node, ancestors) => {
-    if (!isFunction(node)) return;
-    const above = ancestors.map((ancestor) => ancestor.node).reverse();
-    const name = nameOf(node, above[0]);
-    const owner = above.find((each) => isClassDeclaration(each))?.id?.name;
-    const fullName = owner ? `${owner}.${name}` : name;
-    if (!name || !fullName || found.has(fullName)) return;
-    const { from, to } = linesOf(node);
-    const heads = [node, ...above].filter((each) => linesOf(each).from === from);
-    const braces = linesOf(node.body);
-    found.set(fullName, { from: startOf(heads, lines), to, body: { from: braces.from + 1, to: braces.to - 1 } });
-  });
-  return found;
+function bodyOf(value: Node | null | undefined): Lines | undefined {
+  if (!isFunction(value)) return;
+  const braces = linesOf(value.body);
+  return { from: braces.from + 1, to: braces.to - 1 };
 }
 
 /** What each region is, compared with the lesson before; in the first lesson all are new. */

@@ -1,67 +1,60 @@
-/**
- * The process in which the tests of a step run, on the file of that step. It tells its parent what happens, since a lesson
- * prints, too. Also the reporter of these tests.
- */
+/** The process in which the tests of a step run, on the file of that step, and their reporter. It tells its parent how it stands. */
 import { beforeEach, test } from "node:test";
 import type { TestEvent } from "node:test/reporters";
 import { inspect } from "node:util";
 
-/** `title`: a test with the groups that it is in. `isExit`: something called process.exit. */
-export type Event =
-  | { event: "begin"; test: string }
-  | { event: "red"; isExit: boolean; test: string; title: string; problem: Problem }
-  | { event: "loaded" | "pause" | "end" }; // a pause is told every now and then, unless a loop never pauses
+export type State = "did not load" | "crashed" | "red" | "timed out" | "green";
+/** `state`: what it is if the process ends now. `test`: that fails or runs. `isLate`: another time it may be green. */
+export type Status = { state: State; test: string; problem?: Problem; isLate?: boolean };
 /** `wanted` and `came` if these are what an assertion compared. */
 export type Problem = { message: string; stack: string; wanted?: string; came?: string };
 
-const tell = (event: Event) => process.send?.(event);
-const timeout = Number(process.env.PRACTICE_PATIENCE);
-let running = "";
-beforeEach(({ name }) => {
-  running = name;
-  tell({ event: "begin", test: name });
+const status: Status = { state: "did not load", test: "the file loads" };
+function tell(news: Partial<Status> = {}): void {
+  const isOver = status.problem || status.state === "green";
+  if (!isOver) process.send?.(Object.assign(status, news));
+}
+const pulse = setInterval(tell, 500); // unless a loop never pauses
+beforeEach(({ name }) => tell({ test: name }));
+process.on("exit", () => {
+  tell({ problem: { message: "Something called process.exit.", stack: `${new Error("exit").stack}` } });
 });
-const onExit = () => {
-  const problem = { message: "Something called process.exit.", stack: `${new Error("exit").stack}` };
-  tell({ event: "red", isExit: true, test: running, title: running, problem });
-};
-process.on("exit", onExit);
-const pulse = setInterval(() => tell({ event: "pause" }), 500);
-const loaded = load().finally(() => pulse.unref()); // a test that waits for what never comes is red at once
+const timeout = Number(process.env.PRACTICE_PATIENCE);
+const loaded = load().finally(() => pulse.unref()); // not in the test, or the suite's tests were its parts
 void test("the file loads", { timeout }, () => loaded);
 
 async function load(): Promise<void> {
   const { checkRejections } = await import("../../tests/harness.ts");
-  await import(`${import.meta.dirname}/tests/suite.js`);
-  tell({ event: "loaded" });
+  await import(`${import.meta.dirname}/tests/suite.mjs`);
+  tell({ state: "crashed" });
   void test("the API accepts what is sent", checkRejections);
   void test("the end", () => {});
 }
 
 export default async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
-  const names: string[] = []; // of the tests and groups that have started, by their depth
   for await (const { type, data } of events) {
-    if (type === "test:start") names[data.nesting] = data.name;
-    if (type === "test:fail" && data.details.type !== "suite") {
-      const title = names.slice(0, data.nesting + 1).join(" ");
-      tell({ event: "red", isExit: false, test: data.name, title, problem: problemOf(data.details.error) });
-    }
+    if (type === "test:fail" && data.details.type !== "suite") tell({ test: data.name, ...judge(data.details.error) });
     if (type === "test:pass" && data.name === "the end") {
-      tell({ event: "end" });
-      process.off("exit", onExit);
+      tell({ state: "green" });
       process.exit(); // whatever a test has left running
     }
     yield "";
   }
 }
 
-function problemOf(failure: Error): Problem {
+function judge(failure: Error): Partial<Status> {
   const error = failure.cause instanceof Error ? failure.cause : failure; // of a test that took too long the cause is a text
   const { message = "", stack = "", operator, actual, expected, generatedMessage } = Object(error);
-  const isComparison = ["strictEqual", "deepStrictEqual", "match"].includes(operator);
-  if (!isComparison) return { message, stack };
-  const [said, ending] = message.split(/\n\n(?=the turn ended with: |a result says: )/);
+  const problem = { message, stack };
+  if (/^(waited in vain|test timed out)/.test(message)) {
+    problem.message += "\nDoes it wait for what never comes, or try without end? Or is the machine busy?";
+    return { state: "timed out", isLate: true, problem };
+  }
+  const isOpen = message.startsWith("write me"); // a function that is called while the file loads
+  const state = status.state === "did not load" && !isOpen ? "did not load" : "red";
+  if (!["strictEqual", "deepStrictEqual", "match"].includes(operator)) return { state, problem };
+  const [said, ending = ""] = message.split(/\n\n(?=the turn ended with: |a result says: )/);
+  problem.message = `${generatedMessage ? "" : said}\n${ending}`;
   const show = (value: unknown) => inspect(value, { depth: 8, breakLength: 120, maxStringLength: 1_000 });
-  const lines = [generatedMessage ? "" : said, ending];
-  return { message: lines.join("\n"), stack, wanted: show(expected), came: show(actual) };
+  return { state, problem: { ...problem, wanted: show(expected), came: show(actual) } };
 }

@@ -3,18 +3,14 @@ import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { styleText } from "node:util";
 import { structuredPatch } from "diff";
-import { codeOf, functionsOf, type Lesson } from "../docs/lessons.ts";
-import type { Green, Progress } from "./check.ts";
+import type { Lesson } from "../docs/lessons.ts";
 import type { Problem } from "./child.ts";
-import { suiteOf } from "./run.ts";
-import { type Code, changedBetween, fileFor, read, type Step, skeletonOf, stepsOf, textOf } from "./skeleton.ts";
+import type { Progress } from "./grade.ts";
+import { suiteOf } from "./grade.ts";
+import { changedBetween, fileFor, read, skeletonOf, stepsOf, textOf } from "./skeleton.ts";
 
-/** `done` steps are green. `green`: as in the runs before. */
-export type Shown = { lesson: Lesson; progress: Progress; done: number; green: Green; seconds: number };
-
-export function draw(shown: Shown, next?: string): string {
-  const { lesson, progress, done, seconds } = shown;
-  const { state, failure, types, isWhole } = progress;
+export function draw(lesson: Lesson, progress: Progress, seconds: number, next?: string): string {
+  const { state, own, failure, types, done, isWhole } = progress;
   const { length } = stepsOf(lesson);
   const bar = "█".repeat(done * 4).padEnd(length * 4, "░");
   const title = `${lesson.header[0]}   ${bar} ${done} of ${length} steps   ${state}   ${seconds.toFixed(1)} s\n\n`;
@@ -24,45 +20,37 @@ export function draw(shown: Shown, next?: string): string {
     return `${title}All green. --solution shows how the lesson does it.\n${run}\n${goOn}\n`;
   if (state === "green") return `${title}Each step is green. A key runs all tests of the program.\n`;
   const help = styleText("dim", `npm run practice -- ${lesson.name} --hint, --solution or --reset`);
-  const blocks = [[`→ ${adviceFor(shown).join("\n  ")}`, help]];
-  if (types.length > 0)
-    blocks.unshift([`✗ its ${progress.own ? "types are" : "syntax is"} right\n`, ...types.slice(0, 5)]);
-  if (failure) blocks.unshift([`✗ ${failure.title}\n`, ...explain(lesson, failure.problem)]);
+  const blocks = [[`→ ${adviceFor(lesson, progress).join("\n  ")}`, help]];
+  if (types.length > 0) blocks.unshift([`✗ its ${own ? "types are" : "syntax is"} right\n`, ...types.slice(0, 5)]);
+  if (failure) blocks.unshift([`✗ ${failure.test}\n`, ...explain(lesson, failure.problem)]);
   return `${title}${blocks.map((lines) => lines.join("\n  ")).join("\n\n")}\n`;
 }
 
 /** What to write or to look at, and what has changed since it was green. */
-function adviceFor({ lesson, progress, done, green }: Shown): string[] {
-  const { state, own, failure, types } = progress;
+function adviceFor(lesson: Lesson, { state, own, failure, types, done, green }: Progress): string[] {
   const current = stepsOf(lesson).find(({ name }) => name === failure?.step);
   if (failure && !current)
     return ["each step is green with the lesson's version of the others: do yours fit together?"];
   const place = (failure && thrownAt(failure.problem)) ?? types[0]?.split(": ")[0];
   const isLost = state === "did not load" && place; // the line says more than a test
-  if (!own || !failure || !current || isLost) return [`look at ${place}`];
-  const written = changedBetween(read(lesson, skeletonOf(lesson)), own);
+  if (!own || !current || isLost) return [`look at ${place}`];
+  const lineOf = (name: string) => {
+    const { from = 0, body = { from: from + 1 } } = own.parts.get(name) ?? {};
+    return from ? `${name} (line ${body.from - 1})` : `${name} (not in the file)`;
+  };
+  const written = changedBetween(read(skeletonOf(lesson)), own);
   const open = current.functions.filter((name) => !written.includes(name));
-  const where = (name: string) => `${name} (${lineOf(own, name) ?? "not in the file"})`;
-  const what = open.length > 0 ? "write" : "look at";
-  const names = open.length > 0 ? open : current.functions;
+  const what =
+    open.length > 0 ? `write ${open.map(lineOf).join(", ")}` : `look at ${current.functions.map(lineOf).join(", ")}`;
   const lines = [
-    `step ${done + 1} of ${stepsOf(lesson).length}: ${what} ${names.map(where).join(", ")}`,
+    `step ${done + 1} of ${stepsOf(lesson).length}: ${what}`,
     `practice/${basename(lesson.file)}; the page: ${lesson.page}, "${current.page.replaceAll("`", "")}"`,
     "the functions of other steps are the lesson's own while this one is graded",
   ];
-  const before = green[current.name];
-  const now = textOf(fileFor(lesson, own, current.name));
-  const changed = before ? changedBetween(read(lesson, before), read(lesson, now)) : [];
-  if (changed.length > 0) lines.push(`it was green; since then you changed ${changed.map(where).join(", ")}`);
+  const before = read(green[current.name] ?? "");
+  const changed = changedBetween(before, read(textOf(fileFor(lesson, own, current.name))));
+  if (changed.length > 0) lines.push(`it was green; since then you changed ${changed.map(lineOf).join(", ")}`);
   return lines;
-}
-
-/** Where a function begins, below its comment. */
-function lineOf({ lines, parts }: Code, name: string): string | undefined {
-  const part = parts.get(name);
-  const isNamed = (line: string, i: number) =>
-    i + 1 >= (part?.from ?? 0) && line.includes(`${name.split(".").at(-1)}`) && !/^\s*(\/|\*)/.test(line);
-  return part && `line ${lines.findIndex(isNamed) + 1}`;
 }
 
 /** What is wrong, in a few lines. */
@@ -82,19 +70,12 @@ function explain(lesson: Lesson, problem: Problem): string[] {
 
 const thrownAt = ({ stack }: Problem) => /practice\/s\d\d\w*\.ts:\d+/.exec(stack)?.[0];
 
-/** A few lines of what an assertion compared: those that differ, or of a text that a pattern does not match both ends. */
+/** What an assertion compared: the lines that differ, or, beside a pattern or in one line, both. */
 function compare(wanted: string, came: string): string[] {
-  if (!`${wanted}${came}`.includes("\n")) return [`wanted  ${wanted}`, `came    ${came}`];
+  const isOneLine = !`${wanted}${came}`.includes("\n");
   const lines = came.split("\n");
-  const ends = lines.length > 8 ? [...lines.slice(0, 4), "…", ...lines.slice(-4)] : lines;
-  if (wanted.startsWith("/")) return [`wanted  ${wanted}`, "came", ...ends];
+  if (lines.length > 8) lines.splice(4, lines.length - 8, "…");
+  if (isOneLine || wanted.startsWith("/")) return [`wanted  ${wanted}`, `came    ${lines.join("\n          ")}`];
   const { hunks } = structuredPatch("", "", `${wanted}\n`, `${came}\n`, "", "", { context: 1 });
   return ["wanted: the lines with -; came: those with +", ...hunks.flatMap(({ lines }) => lines).slice(0, 10)];
-}
-
-/** The functions of some steps as the lesson has them. */
-export function solution(lesson: Lesson, steps: Step[]): string {
-  const parts = functionsOf(lesson);
-  const found = steps.flatMap(({ functions }) => functions).flatMap((name) => parts.get(name) ?? []);
-  return found.map((part) => codeOf(lesson, part).join("\n")).join("\n\n");
 }

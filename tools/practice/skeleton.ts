@@ -1,7 +1,7 @@
 /** The steps of a lesson, the file that a reader begins with, and the files on which the steps are graded. */
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
-import { declarations, functionsOf, type Lesson, type Lines } from "../docs/lessons.ts";
+import { codeOf, declarations, type Lesson, type Part } from "../docs/lessons.ts";
 
 /** `name`: its first function. */
 export type Step = { name: string; functions: string[]; page: string; hint: string };
@@ -10,37 +10,18 @@ const steps: Record<string, Omit<Step, "name">[]> = parse(readFileSync(new URL("
 export const stepsOf = ({ name }: Lesson): Step[] =>
   (steps[name] ?? []).map((step) => ({ name: `${step.functions[0]}`, ...step }));
 
-/** A version of a lesson, and the lines of what it declares, comments included. A method is Class.method. */
-export type Code = { lines: string[]; parts: Map<string, Lines> };
+/** A version of a lesson, and what it declares. */
+export type Code = { lines: string[]; parts: Map<string, Part> };
 
 /** @throws if the text cannot be parsed */
-export function read(lesson: Lesson, text: string): Code {
+export function read(text: string): Code {
   const lines = text.split("\n");
-  const methods = [...functionsOf({ lines })].filter(([name]) => name.includes("."));
-  return { lines, parts: new Map([...declarations({ ...lesson, lines }, { from: 1, to: lines.length }), ...methods]) };
+  return { lines, parts: declarations({ lines }) };
 }
 
-function partOf({ lines, parts }: Code, name: string): string[] {
-  const { from, to } = parts.get(name) ?? { from: 1, to: 0 };
-  return lines.slice(from - 1, to);
-}
-
-/** A lesson in which of the functions of its steps only these are written. A step that changes the lesson before is as it was there. */
-export function skeletonOf(lesson: Lesson, written: string[] = []): string {
-  const { before = { lines: [] } } = lesson;
-  const [parts, old, open] = [functionsOf(lesson), functionsOf(before), new Map<string, string[]>()];
-  for (const { functions } of stepsOf(lesson)) {
-    const isOld = functions.every((name) => old.has(name));
-    for (const name of functions) {
-      const part = parts.get(name);
-      if (!part) throw new Error(`${lesson.file} has no function ${name}`);
-      const { from, to, body } = part;
-      const mark = `${name.includes(".") ? "    " : "  "}throw new Error("write me: ${name}");`;
-      const begun = [...lesson.lines.slice(from - 1, body.from - 1), mark, ...lesson.lines.slice(body.to, to)];
-      if (!written.includes(name)) open.set(name, isOld ? partOf({ ...before, parts: old }, name) : begun);
-    }
-  }
-  return `${textOf(replaced({ ...lesson, parts }, open))}\n`;
+export function partOf(code: Code, name: string): string[] {
+  const part = code.parts.get(name);
+  return part ? codeOf(code, part) : [];
 }
 
 /** What is declared in `before` and is not the same now. */
@@ -48,33 +29,50 @@ export function changedBetween(before: Code, now: Code): string[] {
   return [...before.parts.keys()].filter((name) => `${partOf(before, name)}` !== `${partOf(now, name)}`);
 }
 
+/** A lesson in which of its steps' functions only these are written. A step that changes the lesson before is as it was there. */
+export function skeletonOf(lesson: Lesson, written: string[] = []): string {
+  const [code, before] = [codeIn(lesson), codeIn(lesson.before)];
+  const open = new Map<string, string[]>();
+  for (const { functions } of stepsOf(lesson)) {
+    const isOld = functions.every((name) => before.parts.has(name));
+    for (const name of functions.filter((name) => !written.includes(name)))
+      open.set(name, isOld ? partOf(before, name) : opened(code, name));
+  }
+  return `${textOf(replaced(code, open))}\n`;
+}
+
+const codeIn = (lesson?: Lesson) => read((lesson?.lines ?? []).join("\n"));
+
+/** A function whose body is to be written. */
+function opened({ lines, parts }: Code, name: string): string[] {
+  const { from, to, body } = parts.get(name) ?? {};
+  if (!from || !body) throw new Error(`no function ${name}`);
+  const mark = `${name.includes(".") ? "    " : "  "}throw new Error("write me: ${name}");`;
+  return [...lines.slice(from - 1, body.from - 1), mark, ...lines.slice(body.to, to)];
+}
+
 /** A line, and which line of the reader's it is, if it is one. */
 export type Line = { text: string; line?: number };
 export const textOf = (lines: Line[]) => lines.map(({ text }) => text).join("\n");
 
-const known = new WeakMap<Lesson, Code>(); // lessons that were parsed
-
-/** The file on which a step is graded: the reader's, with the lesson's own version of the other steps. That of "all" is as it is. */
-export function fileFor(lesson: Lesson, own: Code, step: string): Line[] {
-  const given = known.get(lesson) ?? read(lesson, lesson.lines.join("\n"));
-  known.set(lesson, given);
-  const others = stepsOf(lesson).filter(({ name }) => step !== "all" && step !== name);
+/** The file on which a step is graded: the reader's, with the lesson's own version of the other steps. */
+export function fileFor(lesson: Lesson, own: Code, step: string | undefined): Line[] {
+  const given = codeIn(lesson);
+  const others = stepsOf(lesson).filter(({ name }) => step && step !== name);
   const names = others.flatMap(({ functions }) => functions);
   return replaced(own, new Map(names.map((name) => [name, partOf(given, name)])));
 }
 
 /** Code with some of its parts replaced. One that it lacks is added: to its class, or at the end. */
 function replaced({ lines, parts }: Code, by: Map<string, string[]>): Line[] {
-  const all = lines.map((text, i): Line[] => [{ text, line: i + 1 }]);
-  const names = [...by.keys()];
-  const missing = names.filter((name) => !parts.has(name));
-  for (const name of [...names.filter((name) => parts.has(name)), ...missing]) {
+  const all: Line[] = lines.map((text, i) => ({ text, line: i + 1 }));
+  const edits = [...by].map(([name, text]) => {
     const [, sibling] = [...parts].find(([each]) => each.startsWith(`${name.split(".")[0]}.`)) ?? [];
     const end = sibling?.from ?? lines.length + 1;
     const { from, to } = parts.get(name) ?? { from: end, to: end - 1 };
-    all.fill([], from - 1, to);
-    const added = (by.get(name) ?? []).map((text) => ({ text }));
-    all[from - 1] = [...added, ...(all[from - 1] ?? [])];
-  }
-  return all.flat();
+    return { from, to, text };
+  });
+  for (const { from, to, text } of edits.sort((a, b) => b.from - a.from || b.to - a.to)) // from the end: lines stay where they are
+    all.splice(from - 1, to - from + 1, ...text.map((text) => ({ text })));
+  return all;
 }

@@ -11,6 +11,8 @@ after(() => rmSync(root, { recursive: true }));
 for (const name of ["agents", "docs", "node_modules", "package.json", "skills", "tests", "tools", "tsconfig.json"])
   symlinkSync(join(repository, name), join(root, name));
 
+process.chdir(root);
+
 /** An empty folder like practice/, where the compiler finds its settings. */
 export function folderOf(name: string): string {
   const folder = join(root, name);

@@ -6,8 +6,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import { parse } from "yaml";
-import { functionsOf, type Lesson, readLessons } from "../../docs/lessons.ts";
-import { check, firstRed } from "../check.ts";
+import { declarations, type Lesson, readLessons } from "../../docs/lessons.ts";
+import { check, firstRed } from "../grade.ts";
 import { read, stepsOf } from "../skeleton.ts";
 import { folderOf, root } from "./root.ts";
 
@@ -18,10 +18,10 @@ type Solutions = { right: Record<string, Changes>; wrong: Record<string, Changes
 function changed(lesson: Lesson, changes: Changes): string {
   let lines = [...lesson.lines];
   for (const [what, by] of Object.entries(changes)) {
-    const part = functionsOf({ lines }).get(what);
+    const part = declarations({ lines }).get(what);
     const text = lines.join("\n");
     assert.ok(part || text.includes(what), `${lesson.file} has no ${what}`);
-    if (part) lines.splice(part.from - 1, part.to - part.from + 1, by.trimEnd());
+    if (part?.body) lines.splice(part.from - 1, part.to - part.from + 1, by.trimEnd());
     else lines = text.replace(what, () => by).split("\n");
     lines = lines.join("\n").split("\n");
   }
@@ -52,7 +52,7 @@ describe("solutions", { concurrency: 3 }, () => {
   for (const lesson of readLessons(root).values()) {
     const source = new URL(`solutions/${lesson.name}.yaml`, import.meta.url);
     const { right, wrong }: Solutions = parse(readFileSync(source, "utf8"));
-    const given = read(lesson, `${lesson.lines.join("\n")}\n`);
+    const given = read(`${lesson.lines.join("\n")}\n`);
     const text = given.lines.join("\n");
     const known = Object.fromEntries(stepsOf(lesson).map(({ name }) => [name, text])); // that these are green is what steps.test.ts shows
 
@@ -60,15 +60,20 @@ describe("solutions", { concurrency: 3 }, () => {
       test(`${lesson.name}, right: ${names.join("; ")}`, async () => {
         const file = join(folderOf(`solution-${count++}`), basename(lesson.file));
         writeFileSync(file, changed(lesson, changes));
-        const { state, failure, types } = await check(root, lesson, file, { patience: 30_000, green: { ...known } });
+        const { state, failure, types } = await check(
+          lesson,
+          file,
+          { done: 0, green: { ...known } },
+          { patience: 30_000 },
+        );
         assert.deepEqual([state, failure, types], ["green", undefined, []]);
       });
     }
 
     for (const [what, { expect, ...changes }] of Object.entries(wrong)) {
       test(`${lesson.name}, wrong: ${what}`, async () => {
-        const own = read(lesson, changed(lesson, changes));
-        const failure = await firstRed({ root, lesson, own, patience: 10_000 }, { ...known });
+        const own = read(changed(lesson, changes));
+        const failure = await firstRed({ lesson, own, patience: 10_000 }, { green: { ...known } });
         const found = `${failure?.state}: ${failure?.test}: ${failure?.problem.message}`;
         assert.equal(failure?.step, expect, found);
         assert.notEqual(failure?.state, "did not load", found);

@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import { readLessons } from "../../docs/lessons.ts";
-import { check } from "../check.ts";
+import { check } from "../grade.ts";
 import { skeletonOf, stepsOf } from "../skeleton.ts";
 import { folderOf, root } from "./root.ts";
 
@@ -19,13 +19,15 @@ describe("step by step", { concurrency: 2 }, () => {
 
     test(`${lesson.name}: what is written is green, and the first step that is not is the one to write`, async () => {
       const file = join(folderOf(`steps-${lesson.name}`), basename(lesson.file));
+      const kept = { done: 0, green: {} };
+      const options = { patience: 60_000 };
       for (const [i, { name }] of steps.entries()) {
         writeFileSync(file, skeletonOf(lesson, functionsTo(i)));
-        const { state, done, failure } = await check(root, lesson, file, { patience: 60_000 });
+        const { state, done, failure } = await check(lesson, file, kept, options);
         assert.deepEqual([state, failure?.step, done], ["red", name, i], failure?.test);
       }
       writeFileSync(file, readFileSync(join(root, lesson.file)));
-      const { state, failure, types, isWhole } = await check(root, lesson, file, { patience: 60_000 });
+      const { state, failure, types, isWhole } = await check(lesson, file, kept, options);
       assert.deepEqual([state, failure, types, isWhole], ["green", undefined, [], true]);
     });
   }

@@ -7,8 +7,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { basename, join } from "node:path";
 import { beforeEach, test } from "node:test";
 import { stripVTControlCharacters } from "node:util";
-import { functionsOf, readLessons } from "../../docs/lessons.ts";
-import { check } from "../check.ts";
+import { declarations, readLessons } from "../../docs/lessons.ts";
+import { check } from "../grade.ts";
 import { draw } from "../screen.ts";
 import { skeletonOf } from "../skeleton.ts";
 import { folderOf, root } from "./root.ts";
@@ -26,9 +26,8 @@ function lessonOf(name: string) {
 async function screenOf(name: string, text: string, patience = 60_000): Promise<string> {
   const { lesson, file } = lessonOf(name);
   writeFileSync(file, text);
-  const progress = await check(root, lesson, file, { patience });
-  const { done = 0 } = progress;
-  return stripVTControlCharacters(draw({ lesson, progress, done, green: {}, seconds: 0 }, "s04"));
+  const progress = await check(lesson, file, { done: 0, green: {} }, { patience });
+  return stripVTControlCharacters(draw(lesson, progress, 0, "s04"));
 }
 /** A lesson with a part replaced, which has to be there. */
 function changed(name: string, from: string, to: string): string {
@@ -50,10 +49,10 @@ class Two {
   static four = (): number => 4;
 }
 // #endregion`;
-  const lines = [...functionsOf({ lines: source.split("\n") })].map(([name, { from, to }]) => [name, from, to]);
+  const parts = [...declarations({ lines: source.split("\n") })];
+  const lines = parts.filter(([, { body }]) => body).map(([name, { from, to }]) => [name, from, to]);
   assert.deepEqual(lines, [
     ["one", 2, 5],
-    ["inner", 4, 4],
     ["next", 6, 6],
     ["Two.three", 8, 9],
     ["Two.four", 10, 10],
