@@ -6,8 +6,8 @@ import { inspect } from "node:util";
 export type State = "did not load" | "crashed" | "red" | "timed out" | "green";
 /** `state`: what it is if the process ends now. `test`: that fails or runs. `isLate`: another time it may be green. */
 export type Status = { state: State; test: string; problem?: Problem; isLate?: boolean };
-/** `wanted` and `came` if these are what an assertion compared. */
-export type Problem = { message: string; stack: string; wanted?: string; came?: string };
+/** `wanted` and `came` if these are what an assertion compared. `printed`: by console.log. */
+export type Problem = { message: string; stack: string; wanted?: string; came?: string; printed?: string };
 
 const status: Status = { state: "did not load", test: "the file loads" };
 function tell(news: Partial<Status> = {}): void {
@@ -19,6 +19,11 @@ beforeEach(({ name }) => tell({ test: name }));
 process.on("exit", () => {
   tell({ problem: { message: "Something called process.exit.", stack: `${new Error("exit").stack}` } });
 });
+const { log } = console;
+console.log = (...values) => {
+  log(...values); // a test may look for it
+  console.error(...values);
+};
 const timeout = Number(process.env.PRACTICE_PATIENCE);
 const loaded = load().finally(() => pulse.unref()); // not in the test, or the suite's tests were its parts
 void test("the file loads", { timeout }, () => loaded);

@@ -85,7 +85,8 @@ async function run(job: Job, test?: string): Promise<Failure | undefined> {
   const output = join(folder, "output");
   await compile(job, file).catch(({ message }) => fs.writeFileSync(output, message)); // then there is nothing to start
   const status = await start(job, file, output, test);
-  const { problem = problemOf(fs.readFileSync(output, "utf8")) } = status;
+  const printed = fs.readFileSync(output, "utf8");
+  const problem = status.problem ? { ...status.problem, printed } : problemOf(printed);
   fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5 }); // a command that still waits for a file there ends
   if (status.state !== "green") return { ...status, step, problem: inReadersLines(problem, file, lines) };
 }

@@ -55,7 +55,7 @@ function adviceFor(lesson: Lesson, { state, own, failure, types, done, green }: 
 
 /** What is wrong, in a few lines. */
 function explain(lesson: Lesson, problem: Problem): string[] {
-  const { message, stack, wanted, came } = problem;
+  const { message, stack, wanted, came, printed = "" } = problem;
   const suite = suiteOf(lesson);
   const api = /\d{3} \{"type":"error".*?"message":"((?:[^"\\]|\\.)*)".*/;
   const lines = message.replace(api, "the API says: $1").split("\n").filter(Boolean).slice(0, 6);
@@ -65,6 +65,7 @@ function explain(lesson: Lesson, problem: Problem): string[] {
   if (code) lines.push(`${suite}:${at}   ${code}`);
   const thrown = thrownAt(problem);
   if (thrown) lines.push(`thrown at ${thrown}`);
+  if (printed) lines.push("printed by console.log:", ...printed.trimEnd().split("\n").slice(-5));
   return lines.map((line) => (line.length > 300 ? `${line.slice(0, 300)} …` : line));
 }
 

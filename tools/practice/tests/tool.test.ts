@@ -94,6 +94,16 @@ for (const [what, name, text, words] of [
     /thrown at practice\/s03_todo_write\.ts:\d+\n(.|\n)*→ step 1 of 2: look at TodoManager\.update \(line \d+\), TodoManager\.render/,
   ],
   [
+    "what the reader's console.log prints is shown, the last lines of it",
+    "s03",
+    changed(
+      "s03",
+      "let roundsWithoutTodo = 0;",
+      'let roundsWithoutTodo = 1;\n  for (const n of [1, 2, 3, 4, 5]) console.log("mine", n);',
+    ),
+    /✗ s03: the reminder(.|\n)*\n {2}printed by console\.log:\n {2}mine 1\n(.|\n)* {2}mine 5\n\n→ step 2 of 2/,
+  ],
+  [
     "an error of the compiler keeps the bar where it was, and names the line",
     "s03",
     changed("s03", "let roundsWithoutTodo = 0;", 'let roundsWithoutTodo = 0 as number | "";'),
