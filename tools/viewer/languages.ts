@@ -101,7 +101,7 @@ const en = {
   largest: "The largest in this context, and what is in it more than once",
   lost: "Named before the compaction, and nowhere after it",
   lostKind: (kind: Lost["kind"], count: number, most: number) =>
-    `${whole(count)} ${kind}${count > most ? `, the ${most} named most` : ""}:`,
+    `${counted(count, kind.slice(0, -1))}${count > most ? `, the ${most} named most` : ""}:`,
   thought: "This was thinking. Its text is the same; the API takes it as a reply now.",
   sessions: "Sessions",
   counts: (calls: number, compactions: number) =>
