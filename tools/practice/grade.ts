@@ -86,15 +86,10 @@ async function run(job: Job, test?: string): Promise<Failure | undefined> {
   await compile(job, file).catch(({ message }) => fs.writeFileSync(output, message)); // then there is nothing to start
   const status = await start(job, file, output, test);
   const printed = fs.readFileSync(output, "utf8");
-  const problem = status.problem ? { ...status.problem, printed } : problemOf(printed);
+  const [error = "The process ended before its tests did."] = /^\w*Error.*|(?<=ERROR: ).*/m.exec(printed) ?? [];
+  const problem = status.problem ? { ...status.problem, printed } : { message: error, stack: printed };
   fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5 }); // a command that still waits for a file there ends
   if (status.state !== "green") return { ...status, step, problem: inReadersLines(problem, file, lines) };
-}
-
-/** Why a process ended before its tests did. */
-function problemOf(printed: string): Problem {
-  const [error = "The process ended before its tests did."] = /^\w*Error.*|(?<=ERROR: ).*/m.exec(printed) ?? [];
-  return { message: error, stack: printed };
 }
 
 /** Makes programs of the suite and of the reader's file, which is each lesson's: one file starts faster than hundreds. */
