@@ -72,6 +72,7 @@ for i in {20..25}; do (echo Fact: $i; seq 10000 10935) > .offline/more/$i.txt; d
 const COUNTS = ["cache_read_input_tokens", "cache_creation_input_tokens", "input_tokens", "output_tokens"] as const;
 const WINDOW = 200_000; // tokens: the model's, and the local server's
 const LINES = 6; // of a block
+const NOTE_LINES = 12; // of what the program wrote: a summary is there as a whole
 const WIDTH = 240; // characters of a line
 
 /** In each line of a transcript the time of the last model call: set back, the prompt cache has expired. */
@@ -160,7 +161,8 @@ function textOf(input: unknown): string {
 
 function block(kind: string, text: string): Block {
   const lines = text.trimEnd().split("\n");
-  const shown = lines.slice(0, LINES).map((line) => (line.length > WIDTH ? `${line.slice(0, WIDTH)} …` : line));
-  const more = Math.max(0, lines.length - LINES);
+  const limit = kind === "note" ? NOTE_LINES : LINES;
+  const shown = lines.slice(0, limit).map((line) => (line.length > WIDTH ? `${line.slice(0, WIDTH)} …` : line));
+  const more = Math.max(0, lines.length - limit);
   return { kind, text: shown.join("\n"), ...(more > 0 && { more }) };
 }

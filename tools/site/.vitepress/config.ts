@@ -71,10 +71,7 @@ function locale(prefix: string): LocaleSpecificConfig<DefaultTheme.Config> & { l
         before ? { text: `${before.name} → ${name}`, link: `/${prefix}changes/${name}.html` } : [],
       ),
     },
-    {
-      text: labels.reference,
-      items: Object.keys(labels.menu).map(link),
-    },
+    { text: labels.reference, items: Object.keys(labels.menu).map(link) },
   ];
   const viewer = { text: labels.viewer, link: `/${prefix}viewer.html` };
   return {

@@ -5,7 +5,6 @@ import { fileURLToPath } from "node:url";
 import { readLessons } from "../../docs/lessons.ts";
 import { FENCE } from "../../docs/page.ts";
 import { originalOf } from "../../docs/translation.ts";
-import { readConversation } from "../../sessions/conversation.ts";
 
 /** VitePress loads this from a bundle beside the config, which is in the same folder. */
 export const ROOT = fileURLToPath(new URL("../../..", import.meta.url)).replace(/\/$/, "");
@@ -51,16 +50,6 @@ export const withClone = (text: string, repository = REPOSITORY) =>
   repository
     ? text.replace(/^(```sh\n)(?=npm ci )/m, `$1git clone ${repository} && cd ${basename(repository)}\n`)
     : text;
-
-/** Of the recorded demo: the files it reads, its model calls, and how many more wrote a summary. */
-export function demoNumbers(): [files: number, calls: number, summaries: number] {
-  const { steps } = readConversation(read("tools/viewer/demo.jsonl"));
-  const replies = steps.filter((step) => step.type === "message" && step.role === "assistant");
-  const reads = replies.flatMap((reply) => (reply.type === "message" ? reply.parts : []));
-  const files = reads.flatMap((part) => (part.type === "tool_use" && part.name === "read_file" ? part.input.path : []));
-  const summaries = steps.filter((step) => step.type === "rewrite" && step.trigger !== "micro");
-  return [new Set(files).size, replies.length, summaries.length];
-}
 
 /** Where a link of a file leads on the site. */
 export function addressOf(link: string, from: string): string {

@@ -2,7 +2,7 @@
 import { posix, relative } from "node:path";
 import type { MarkdownRenderer } from "vitepress";
 import { addedLines, type Highlight } from "./code.ts";
-import { addressOf, counterpartOf, demoNumbers, has, lessons, ROOT, read, translated, withClone } from "./files.ts";
+import { addressOf, counterpartOf, has, lessons, ROOT, read, translated, withClone } from "./files.ts";
 import { placeOf, player } from "./player.ts";
 import { SECTIONS } from "./sections.ts";
 import { words } from "./words.ts";
@@ -50,7 +50,7 @@ function frontPage(page: string, prefix: string): string {
   const { title, tagline, viewer, demo } = words(prefix);
   const [commands] = /```sh\n.*?\n```/s.exec(withClone(read(translated("README.md", prefix)))) ?? [];
   const figure = prefix ? "../figures/demo.zh.svg" : "figures/demo.svg";
-  const picture = `## ${viewer}\n\n${demo(...demoNumbers())}\n\n[![${viewer}](${figure})](/${prefix}viewer.html)`;
+  const picture = `## ${viewer}\n\n${demo}\n\n[![${viewer}](${figure})](/${prefix}viewer.html)`;
   return page
     .replace(/^# .*$/m, `# ${title}\n\n${tagline}\n\n\`\`\`player s01 ${MIDDLE}\n\`\`\``)
     .replace(/^## /m, `${commands}\n\n${picture}\n\n$&`);
@@ -96,10 +96,8 @@ function quotedIn(tokens: Token[], heading: Token): string | undefined {
   const section = tokens.slice(tokens.indexOf(heading) + 1);
   const end = section.findIndex(({ type }) => type === "heading_open");
   const quotes = section.slice(0, end < 0 ? undefined : end).filter(({ content }) => content.startsWith("<sub>"));
-  return /#L(\d+)-L(\d+)/
-    .exec(quotes[0]?.content ?? "")
-    ?.slice(1)
-    .join("-");
+  const [, from, to] = /#L(\d+)-L(\d+)/.exec(quotes[0]?.content ?? "") ?? [];
+  return from && `${from}-${to}`;
 }
 
 function shapeTables(md: MarkdownRenderer): void {

@@ -1,8 +1,8 @@
 /** A recorded run of a lesson, step by step: the script, what the next model call sends, the messages. All of it is in the page. */
-import { type Block, promptOf, type Run } from "../../docs/runs.ts";
+import { promptOf, type Run } from "../../docs/runs.ts";
 import { type Highlight, highlightLines, lessonCalled } from "./code.ts";
 import { SECTIONS } from "./sections.ts";
-import { type Item, type Request, runOf, type Step, stepsOf } from "./steps.ts";
+import { type Item, type Request, runOf, type Shown, type Step, stepsOf } from "./steps.ts";
 import { number, words } from "./words.ts";
 
 type Labels = ReturnType<typeof words>["player"];
@@ -14,12 +14,12 @@ export function player(name: string, prefix: string, highlight: Highlight, start
   const labels = words(prefix).player;
   const { steps, items } = stepsOf(name, prefix);
   const { file } = lessonCalled(name);
-  const { says, inside, code = "", request } = steps[start] ?? { says: "", inside: "" };
+  const { says, inside, code = "", request } = steps[start] as Step;
   const isWhole = start === 0;
   const began = steps.findLastIndex(({ mark }, i) => i <= start && mark);
   const follows = isWhole ? `<label><input type="checkbox" class="follows" checked> ${labels.follows}</label>` : "";
   return `<section class="player vp-raw" v-pre aria-label="${labels.title(name)}" data-start="${start}" data-steps="${escaped(JSON.stringify(steps))}">
-<p class="head"><span><a href="${prefix && "../"}source/${file}.html">${file}</a> <b class="inside">${inside}</b></span> ${follows}</p>
+<p class="head"><span><a href="${prefix && "../"}source/${file}.html">${file}</a> <code class="inside">${inside}</code></span> ${follows}</p>
 ${script(name, highlight, isWhole)}
 <p class="says" aria-live="polite"><span>${says}</span> <code>${escaped(code)}</code></p>
 ${bar(run, request, labels)}
@@ -45,15 +45,14 @@ function script(name: string, highlight: Highlight, isWhole: boolean): string {
 }
 
 /** The bar spans what the run sends, and the limit of a run that has one. */
-function bar({ calls, limit }: Run, first: Request | undefined, labels: Labels): string {
+function bar({ calls, limit, window }: Run, { label, read, fresh, cache }: Request, labels: Labels): string {
   const sizes = calls.flatMap(({ usage, estimate = 0 }) => [promptOf(usage), estimate]);
   const span = 1.05 * Math.max(...sizes, limit ?? 0);
   const mark = limit ? `<i class="limit" style="left: ${(100 * limit) / span}%"></i>` : "";
-  const { label, read, fresh, share } = first ?? { label: "", read: 0, fresh: 0, share: "" };
   const count = (name: string, text: string) => `<span><i class="${name}"></i> ${text}</span>`;
-  const end = limit ? count("limit", labels.limit(limit)) : `<span class="share">${share}</span>`;
-  return `<div class="request" data-span="${span}" data-none="${labels.noCall}" data-unit="${labels.unit}">
-<p><b class="label">${label}</b> <b class="total">${number(read + fresh)} ${labels.unit}</b></p>
+  const end = limit ? count("limit", labels.limit(limit)) : `<span>${labels.scale(Math.round(span), window)}</span>`;
+  return `<div class="request" data-span="${span}" data-unit="${labels.unit}">
+<p><b class="label">${label}</b> <b class="total">${number(read + fresh)} ${labels.unit}</b> <span class="cache">${cache}</span></p>
 <div class="meter"><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i>${mark}</div>
 <p class="counts">${count("read", `${labels.read} <b>${number(read)}</b>`)}${count("fresh", `${labels.fresh} <b>${number(fresh)}</b>`)}${end}</p>
 </div>`;
@@ -66,11 +65,12 @@ function controls(steps: Step[], start: number, labels: Labels): string {
   const marks = steps.map(({ mark }, i) => (mark ? `<i class="${mark}" style="--at: ${i / last}"></i>` : ""));
   const kinds = new Set(steps.flatMap(({ mark }) => mark ?? []));
   const legend = [...kinds].map((kind) => `<span><i class="${kind}"></i> ${labels.legend[kind]}</span>`);
+  const struck = kinds.has("compaction") ? `<s>${labels.struck}</s>` : "";
   return `<div class="controls">
 ${button("previous", "‹")}${button("next", "›")}<button type="button" class="play" data-do="play" data-play="${labels.play}" data-pause="${labels.pause}">${labels.play}</button>
 <div class="slide"><input type="range" min="0" max="${last}" value="${start}" aria-label="${labels.step}"><span class="marks" aria-hidden="true">${marks.join("")}</span></div>
 <span class="count">${start + 1} / ${steps.length}</span>
-<p class="legend" aria-hidden="true">${legend.join("")}</p>
+<p class="legend" aria-hidden="true">${legend.join("")}<span><i class="hatched"></i> ${labels.hatched}</span>${struck}</p>
 </div>`;
 }
 
@@ -78,20 +78,24 @@ function show(item: Item, start: number, began: number, labels: Labels): string 
   const { message, says = "", code, child, at, arrived, struck, until, brief } = item;
   const from = at[0] ?? arrived;
   const last = Math.max(arrived, ...at);
-  const data = Object.entries({ from, in: arrived, last, struck, until }).flatMap(([name, step]) =>
-    step === undefined ? [] : `data-${name}="${step}"`,
-  );
   const kind = message?.role ?? "event";
   const states = { child, brief, later: from > start, old: last < began, pending: from <= start && arrived > start };
   const classes = Object.entries(states).flatMap(([name, is]) => (is ? name : []));
   const blocks = message?.blocks.map((block, i) => showBlock(block, at[i] ?? from, labels)).join("");
-  return `<li class="${[kind, ...classes].join(" ")}" ${data.join(" ")}>${message ? `<b>${kind}</b>${blocks}` : says}${code ? ` <code>${escaped(code)}</code>` : ""}</li>`;
+  return `<li class="${[kind, ...classes].join(" ")}" ${data({ from, in: arrived, last, struck, until })}>${message ? `<b>${kind}</b>${blocks}` : says}${code ? ` <code>${escaped(code)}</code>` : ""}</li>`;
 }
 
-function showBlock({ kind, tool, text, more }: Block, from: number, labels: Labels): string {
+const data = (steps: Record<string, number | undefined>) =>
+  Object.entries(steps)
+    .flatMap(([name, step]) => (step === undefined ? [] : `data-${name}="${step}"`))
+    .join(" ");
+
+function showBlock({ kind, tool, text, more, ...steps }: Shown, from: number, labels: Labels): string {
   const rest = more ? `\n<i>${labels.more(more)}</i>` : "";
-  const label = `${labels.kinds[kind]}${tool ? ` <code>${tool}</code>` : ""}`;
-  return `<div class="block ${kind}" data-from="${from}"><small>${label}</small><pre>${escaped(text)}${rest}</pre></div>`;
+  const kinds: Record<string, string> = { ...labels.kinds, ...labels.notes };
+  const [, note = ""] = /^\W(\w+)/.exec(text) ?? []; // <reminder>, <file …>, [Conversation compressed …]
+  const label = `<span>${kinds[kind === "note" ? note : kind]}</span>${tool ? ` <code>${tool}</code>` : ""}`;
+  return `<div class="block ${kind}" ${data({ from, ...steps })}><small>${label}</small><pre>${escaped(text)}${rest}</pre></div>`;
 }
 
 /** Where a section leads to: the step that it is about, or the first and the last line. @throws when there is none */

@@ -16,6 +16,7 @@ const LINES: Record<string, string> = {
   results: "content: results",
   past: "if (isPastLimit()) clearOldResults(",
   cold: "if (isCold) clearOldResults(",
+  kept: "if (saved < minSaved) return",
   cleared: 'replaceHistory(messages, cleared, "micro"',
   thinking: "history.map(withoutThinking)",
   asked: "if (asked) await autoCompact(",
@@ -27,8 +28,8 @@ const LINES: Record<string, string> = {
   resume: 'replaceHistory(messages, history, "resume"',
 };
 
-/** What the next model call sends, in tokens; `share`: of the window, in a run without a limit. `isOpen`: what is new in it isn't there yet. */
-export type Request = { label: string; read: number; fresh: number; share: string; isOpen: boolean };
+/** What the next model call sends, in tokens; while none comes, what the cache has. `isOpen`: what is new in it isn't there yet. */
+export type Request = { label: string; read: number; fresh: number; cache: string; isWarm: boolean; isOpen: boolean };
 /**
  * `line` is what runs, `inside` its function; of rounds that are one step, `first` and `last` are all their lines. `code` comes after what it
  * `says`, `value` beside the line. Sections name it: "call", "run bash". `mark` is what the slider shows there.
@@ -42,15 +43,17 @@ export type Step = {
   says: string;
   code?: string;
   value?: string;
-  request?: Request;
+  request: Request;
   mark?: "round" | "compaction" | "remind" | "child" | "resume";
 };
+/** A block has steps of its own where it differs from its message. */
+export type Shown = Block & { from?: number; struck?: number; until?: number };
 /**
  * A message, or what happened: a sentence, a command. `at` has the step at which each block appears; at `arrived` it is in the
- * array, at `until` it is gone. From `struck` on it is about to go. A `brief` one is always a line.
+ * array, at `until` it is gone. From `struck` on it is about to go. A `brief` one is always a line. `child`: a subagent's, or on disk.
  */
 export type Item = {
-  message?: Message;
+  message?: { role: string; blocks: Shown[] };
   says?: string;
   code?: string;
   child: boolean;
@@ -81,6 +84,7 @@ class Story {
   isOpen = false; // its results are still to come
   isKilled = false; // the program, in the middle of a tool call
   told = -1; // the last model call whose compaction has been told
+  cold = -1; // the last one before which the cache had expired
 
   constructor(name: string, prefix: string) {
     this.run = runOf(name);
@@ -101,35 +105,29 @@ class Story {
     return line;
   }
 
-  /** What layer 1 has to save, in tokens. */
-  get minSavings(): number {
-    const [, share] = /MIN_SAVINGS = ([\d.]+) \* THRESHOLD/.exec(this.script.join("\n")) ?? [];
-    if (!share) throw new Error("the script has no MIN_SAVINGS that is a share of THRESHOLD");
-    return Number(share) * (this.run.limit ?? 0);
-  }
-
   functionAt(line: number): string {
     if (/^\S/.test(this.script[line] ?? "")) return ""; // at the top
     const heads = this.script.slice(0, line).map((text) => /^(?:export )?(?:async )?function (\w+)/.exec(text)?.[1]);
     return `${heads.findLast(Boolean)}()`;
   }
 
-  /** How many tokens the prompt cache has of what was sent last. */
-  get cached(): number {
-    const before = this.run.calls[this.next - 1];
-    return before && !this.call?.resumed ? promptOf(before.usage) : 0;
+  /** While no model call comes: how many tokens the prompt cache has of what was sent last. */
+  get idle(): Request {
+    const { labels, run, call, next } = this;
+    const before = run.calls.slice(0, next).findLast(({ child }) => child === (call?.child ?? false));
+    const read = before && this.cold !== next ? promptOf(before.usage) : 0;
+    return { label: labels.noCall, read, fresh: 0, cache: labels.cache(read), isWarm: read > 0, isOpen: false };
   }
 
   /** With what the next model call sends, or would without the compaction to come. @returns the number of the step */
   step(name: string, says: string, more: Partial<Step> = {}): number {
-    const { labels, call, isOpen } = this;
+    const { labels, call, isOpen, idle } = this;
     const { reply, usage, estimate = 0, child = false } = call ?? {};
     const isAhead = estimate > 0 && this.told < this.next && (!reply || this.clearsMore());
     const label = isAhead ? labels.estimate : labels.nextCall(child, !reply, isOpen);
-    const read = isAhead ? this.cached : (usage?.cache_read_input_tokens ?? 0);
+    const read = isAhead ? idle.read : (usage?.cache_read_input_tokens ?? 0);
     const fresh = usage && (isAhead ? estimate : promptOf(usage)) - read;
-    const share = this.run.limit ? "" : labels.share((100 * (read + (fresh ?? 0))) / this.run.window);
-    const request = fresh === undefined ? fresh : { label, read, fresh, share, isOpen: isOpen || isAhead };
+    const request = fresh === undefined ? idle : { ...idle, label, read, fresh, isOpen: isOpen || isAhead };
     const line = more.line ?? this.lineOf(name);
     return this.steps.push({ name, line, inside: this.functionAt(line), says, request, ...more }) - 1;
   }
@@ -162,6 +160,7 @@ class Story {
     const now = this.step("start", child ? labels.prompt : isFirst ? labels.start : labels.again);
     this.add(child, [now], now, messages.at(-1));
     if (isFirst && run.limit) this.step("check", labels.check(run.limit));
+    if (resumed && !this.clearsMore()) this.step("kept", labels.kept);
     while (this.round(child));
   }
 
@@ -170,14 +169,16 @@ class Story {
     const { labels, isKilled } = this;
     const past = this.current(false);
     const history = this.clearsMore() ? past.flatMap(({ message }) => (message ? asText(message) : [])) : recorded;
-    const ended = isKilled ? this.steps.length - 1 : this.step("exit", labels.exit, { request: undefined });
-    const paused = this.step("pause", labels.paused, { request: undefined });
-    const now = this.step("resume", labels.resume(isKilled), { request: undefined, mark: "resume" });
+    const ended = isKilled ? this.steps.length - 1 : this.step("exit", labels.exit, { request: this.idle });
+    this.cold = this.next;
+    const paused = this.step("pause", labels.paused, { request: this.idle });
+    const now = this.step("resume", labels.resume(isKilled), { request: this.idle, mark: "resume" });
+    const tell = (at: number, more: Partial<Item>) => this.add(false, [at], at, undefined, more);
     for (const item of past) Object.assign(item, { struck: ended, until: paused });
-    const tell = (at: number, says: string, code?: string) => this.add(false, [at], at, undefined, { says, code });
-    tell(ended, labels.ended(isKilled));
-    tell(paused, labels.paused);
-    tell(now, "", `${this.run.command} --resume`);
+    tell(paused, { says: labels.disk, until: now });
+    const turn = past.findLastIndex(({ message }) => message?.blocks[0]?.kind === "request");
+    for (const { message } of past.slice(turn)) this.add(true, [paused], paused, message, { brief: true, until: now });
+    tell(now, { code: `${this.run.command} --resume` });
     for (const [i, message] of history.entries())
       this.add(false, [now], now, message, { brief: !isKilled || i < history.length - 1 }); // the last is the answer
     this.isKilled = false;
@@ -210,8 +211,7 @@ class Story {
     this.next++;
     this.isOpen = tools.length > 0 || child; // results of this round, or that of task
     this.add(child, [now], this.step("reply", labels.reply), reply);
-    const says = child && tools.length === 0 ? labels.childEnd : labels.if(tools.length);
-    this.step("if", says, { value: labels.value(tools.length) });
+    this.step("if", labels.if(tools.length), { value: labels.value(tools.length) });
     if (tools.length === 0 || !results) return false;
     const at = results.blocks.map((_, i) => this.runTool(tools[i]));
     this.isOpen = false;
@@ -236,7 +236,7 @@ class Story {
 
   answer(child: boolean, reply: Message): boolean {
     this.next++;
-    const more = { value: this.labels.value(0), mark: "round" as const, request: undefined };
+    const more = { value: this.labels.value(0), mark: "round" as const, request: this.idle };
     const now = this.step("if", this.labels.if(0), more);
     this.add(child, [now], now, reply);
     return false;
@@ -253,7 +253,7 @@ class Story {
     const more = { code: listOf(tools.map(commandOf)), mark: "round" as const };
     this.isKilled = this.resultsAfter(this.next - 1) === undefined;
     const now = this.isKilled
-      ? this.step("killed", labels.killed, { ...more, request: undefined })
+      ? this.step("killed", labels.killed, { ...more, request: this.idle })
       : this.step(`run ${tools[0]?.tool}`, labels.rounds(replies.length), { ...more, ...lines });
     for (const [i, each] of replies.entries()) {
       const isBrief = i < replies.length - 1;
@@ -283,53 +283,68 @@ class Story {
   /** Layer 1: past the limit, or when a request comes after a pause. */
   clear(child: boolean): void {
     const { labels, run } = this;
-    const { messages = [], estimate = 0 } = this.call ?? {};
-    const isCold = this.current(child).at(-1)?.message?.blocks[0]?.kind === "request";
-    const says = isCold ? labels.cold : labels.past(estimate, run.limit ?? 0, this.minSavings);
+    const { messages = [], estimate = 0, usage } = this.call ?? {};
+    const saved = estimate - (usage ? promptOf(usage) : 0);
+    const isCold = this.cold === this.next;
+    const says = isCold ? labels.cold : labels.past(estimate, run.limit ?? 0, saved);
     const now = this.step(isCold ? "cold" : "past", says, { mark: "compaction" });
     this.told = this.next;
-    const cleared = this.withPrice(labels.cleared(clearedIn(messages)), estimate);
-    this.replace(child, messages, now, this.step("cleared", cleared));
-    if (!this.steps.some(({ name }) => name === "thinking")) this.step("thinking", labels.thinking);
+    this.replace(child, now, "cleared", labels.cleared(clearedIn(messages)));
   }
 
   /** Before the call for a summary, the call, and after it. */
   summarize(child: boolean): void {
     const { labels, run } = this;
     const { usage, estimate = 0 } = this.call ?? {};
-    const { messages = [] } = run.calls[this.next + 1] ?? {};
-    const isAsked = this.current(child).some(
-      ({ message }, i, all) => i >= all.length - 2 && message?.blocks.some(({ tool }) => tool === "compact"),
-    );
-    const before = labels.before(isAsked, estimate, run.limit ?? 0, this.minSavings);
+    const isAsked = this.steps.at(-1)?.name === "run compact";
+    const before = labels.before(isAsked, estimate, run.limit ?? 0);
     this.step(isAsked ? "asked" : "before", before, { mark: "compaction" });
     this.told = this.next;
     const struck = this.step("summary", usage ? labels.summary(promptOf(usage), usage) : "");
-    const count = this.count(child);
     this.next++;
-    const after = this.withPrice(labels.after(count, messages.length), estimate);
-    this.replace(child, messages, struck, this.step("after", after));
+    this.replace(child, struck, "after", labels.after(this.count(child), this.call?.messages.length ?? 0));
   }
 
-  /** And what the compaction before the next model call saves and costs; `before`: tokens of the prompt without it. */
-  withPrice(says: string, before: number): string {
-    const { labels, call, cached } = this;
-    const [sent, read] = call ? [promptOf(call.usage), call.usage.cache_read_input_tokens] : [0, 0];
-    const price = cached === 0 ? labels.free : labels.price(cached, read, sent - read);
-    return says + labels.saved(before, sent) + price;
-  }
-
-  /** From step `now` on these are all messages. What they leave out is struck out from step `struck` on. */
-  replace(child: boolean, messages: Message[], struck: number, now: number): void {
-    for (const item of this.current(child)) {
-      if (!item.message) continue; // what happened stays
+  /** From this step on there are the messages of the next model call. What they leave out is struck out from step `struck` on. */
+  replace(child: boolean, struck: number, name: "cleared" | "after", says: string): void {
+    const { messages = [] } = this.call ?? {};
+    const past = this.current(child).filter(({ message }) => message); // what happened stays
+    const price = this.price(past, messages, name === "after");
+    const now = this.step(name, says);
+    for (const item of past) {
       if (!messages.some((message) => isSame(message, item.message))) item.struck = struck;
       item.until = now;
     }
     for (const message of messages) {
-      const isNew = this.steps[now]?.name === "after" && isSummary(message);
+      const isNew = name === "after" && isSummary(message);
       this.add(child, [isNew ? struck : now], now, message, { brief: !isNew });
     }
+    if (!this.steps.some(({ name }) => name === "thinking")) this.makeText(this.step("thinking", this.labels.thinking));
+    this.step("call price", price);
+  }
+
+  /** The replies began with thinking until step `now`, where the text that it becomes is beside it; one is shown in full. */
+  makeText(now: number): void {
+    const replies = this.current(false).filter(({ message }) => message?.role === "assistant");
+    for (const item of replies) {
+      const [text, ...rest] = item.message?.blocks ?? [];
+      if (!text) continue;
+      const thinking = { ...text, kind: "thinking", struck: now, until: now + 1 };
+      item.message = { role: "assistant", blocks: [thinking, { ...text, from: now }, ...rest] };
+      item.brief = item !== replies.at(-1);
+    }
+  }
+
+  /** What a compaction saves in each later model call and costs once, and why so much of the cache fits. */
+  price(past: Item[], messages: Message[], isSummary: boolean): string {
+    const { labels, steps, call } = this;
+    const { read = 0, fresh = 0 } = steps.findLast(({ mark }) => mark === "compaction")?.request ?? {};
+    const [found, sent] = call ? [call.usage.cache_read_input_tokens, promptOf(call.usage)] : [0, 0];
+    const before = past.flatMap(({ message }) => message?.blocks ?? []);
+    const after = messages.flatMap(({ blocks }) => blocks);
+    const same = after.findIndex(({ kind, text }, i) => kind !== before[i]?.kind || text !== before[i]?.text);
+    const why = labels.fits(found, same, after.length - same, this.cold === this.next);
+    return labels.price(read + fresh - sent, sent - found, fresh, isSummary) + why;
   }
 }
 

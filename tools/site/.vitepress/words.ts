@@ -26,8 +26,7 @@ const EN = {
     "README.md": "Install and run",
     "CONTRIBUTING.md": "Contribute",
   } as Record<string, string>,
-  demo: (files: number, calls: number, summaries: number) =>
-    `One task, ${files} files: each column is what is in the context at a model call. There are ${calls}; the ${summaries} that wrote a summary aren't drawn.`,
+  demo: "One task: each column is what is in the context at a model call. Those that write a summary aren't drawn.",
   player: {
     title: (lesson: string) => `A run of ${lesson}, step by step`,
     previous: "Previous step",
@@ -43,18 +42,21 @@ const EN = {
       text: "text",
       tool_use: "tool call",
       tool_result: "tool result",
-      note: "program",
-    } as Record<string, string>,
+    },
+    notes: { reminder: "reminder", Conversation: "summary", file: "file" },
     nextCall: (isChild: boolean, isSummary: boolean, isOpen: boolean) =>
-      `${isChild ? "Subagent’s next model call" : "Next model call"}${isSummary ? ", for a summary" : ""}${isOpen ? ", results to come" : ""}:`,
-    estimate: "Next model call, if nothing were compacted:",
+      `${isChild ? "Subagent’s model call" : "Next model call"}${isSummary ? ", for a summary" : ""}${isOpen ? ", results to come" : ""}:`,
+    estimate: "Next model call, without compaction:",
     noCall: "No model call until the next request.",
     unit: "tokens",
     read: "cached, at 1/20 price:",
     fresh: "new:",
-    share: (percent: number) => `${percent.toFixed(1)} % of the window`,
+    scale: (bar: number, window: number) => `bar: ${number(bar)} of the window’s ${number(window)}`,
+    cache: (tokens: number) => (tokens > 0 ? `Cache: warm, ${number(tokens)}` : "Cache: cold, empty"),
     limit: (tokens: number) => `limit: ${number(tokens)}`,
     legend: { round: "round", compaction: "compaction", remind: "reminder", child: "subagent", resume: "resume" },
+    hatched: "not final",
+    struck: "will go",
     start: "The user’s request is the first message.",
     again: "The user’s next request is one more message.",
     check: (limit: number) =>
@@ -63,40 +65,43 @@ const EN = {
       `The model gets ${messages === 1 ? "this message" : `all ${messages} messages`}, the system prompt and the tools: ${number(tokens)} tokens. It replies.`,
     reply: "The reply is added to messages.",
     if: (calls: number) =>
-      `The reply has ${["no tool call: the loop returns, and the turn is done", "a tool call: the loop goes on"][calls] ?? `${calls} tool calls: the loop goes on`}.`,
+      `The reply has ${["no tool call: the loop is done, and returns", "a tool call: the loop goes on"][calls] ?? `${calls} tool calls: the loop goes on`}.`,
     value: (calls: number) => ["no tool call: return", "tool call: go on"][calls] ?? `${calls} tool calls: go on`,
     run: (tool: string) => `The program runs ${tool}`,
     rounds: (rounds: number) => `${rounds === 1 ? "One more round" : `${rounds} more rounds`}. The program runs`,
     remind: "Three rounds without todo: a reminder goes out with the results.",
     results: "What the tools returned is added as one message. Back to the model.",
-    past: (tokens: number, limit: number, least: number) =>
-      `With the last result, the prompt would have about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 saves ${number(least)} or more, so it will clear what is struck out.`,
+    past: (tokens: number, limit: number, saved: number) =>
+      `With the last result, the prompt would have about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 saves ${number(saved)}, more than 40 % of the limit, so it will clear what is struck out.`,
     cold: "The cache is cold, so the next model call pays for the whole prompt anyway. That makes layer 1 free: it will clear what is struck out.",
-    cleared: (results: number) =>
-      `Layer 1: ${results} old results are a line each now; the newest three answered ones stay.`,
-    saved: (before: number, after: number) => ` The prompt shrinks from ${number(before)} tokens to ${number(after)}.`,
-    free: " That is free: nothing was in the cache any more.",
-    price: (cached: number, read: number, fresh: number) =>
-      ` Of ${number(cached)} cached tokens ${read ? `only the first ${number(read)} fit` : "none fits"}: ${number(fresh)} are paid as new.`,
+    kept: "The cache is cold, but layer 1 would save less than 40 % of the limit. So nothing is cleared.",
+    cleared: (results: number) => `Layer 1: ${results} old results are a line each; the newest 3 answered ones stay.`,
+    price: (saved: number, fresh: number, planned: number, isSummary: boolean) =>
+      `Saves ${number(saved)} tokens in each later model call. Costs once: ${number(fresh)} new instead of ${number(planned)}${isSummary ? ", and the summary" : ""}. `,
+    fits: (read: number, same: number, back: number, isCold: boolean) => {
+      if (isCold) return "The cache was cold, so nothing in it is lost.";
+      if (same === 0) return "The messages begin with another request, so nothing in the cache fits.";
+      const where = `Only the request is as before, ${back} blocks back; the cache is searched 20 back`;
+      return read > 0 ? `${where}: ${number(read)} fit.` : `${where}: nothing fits.`;
+    },
     thinking: "Thinking has become text: its signature is bound to everything before it, and that has changed.",
-    before: (isAsked: boolean, tokens: number, limit: number, least: number) =>
+    before: (isAsked: boolean, tokens: number, limit: number) =>
       isAsked
         ? "Layer 3: the model has called the tool compact. So a summary comes before the next reply."
-        : `About ${number(tokens)} tokens, past the limit of ${number(limit)}, and layer 1 would save less than ${number(least)}. So layer 2: a summary.`,
+        : `About ${number(tokens)} tokens, past the limit of ${number(limit)}, and layer 1 would save less than 40 % of the limit. So layer 2: a summary.`,
     summary: (tokens: number, { cache_read_input_tokens: read, output_tokens: out }: Usage) =>
       `A model call of its own writes the summary: ${number(tokens)} tokens in, ${number(read)} of them from the cache, and ${out} out. The summary will replace what is struck out.`,
     after: (before: number, after: number) =>
-      `${before} messages have become ${after}: request, summary, last file, open tool call.`,
+      `${before} messages have become ${after}: request, summary with the last file, “Understood.”, open tool call, its result.`,
     exit: "The user has no more requests, and the program ends. Its memory goes, with all messages. The transcript stays on disk.",
     killed:
-      "This command kills the program. All messages are gone. The transcript has them, and this tool call, without a result.",
-    ended: (isKilled: boolean): string => (isKilled ? "kill -9: the program is dead." : "The program has ended."),
+      "This command kills the program. All messages are gone. The transcript has them; it ends with this tool call, without a result.",
     paused: "More than 300 seconds pass without a model call. The prompt cache expires: it is cold.",
+    disk: "On disk, the transcript ends with:",
     resume: (isKilled: boolean) =>
       `A new program reads the transcript. All messages are back, thinking as text, as after each rewrite.${isKilled ? " The tool call that was cut off gets a result: it may have run." : ""}`,
     child: "task calls agentLoop again, for a subagent with messages of its own.",
     prompt: "The prompt is all the subagent knows.",
-    childEnd: "No tool call: the subagent is done.",
     back: "The subagent’s last text is the result. Its messages are dropped.",
   },
   footer: "MIT license. This site loads nothing from elsewhere, and what you open in the viewer stays in your browser.",
@@ -125,8 +130,7 @@ const ZH: typeof EN = {
     "README.md": "安装与运行",
     "CONTRIBUTING.md": "参与贡献（英文）",
   },
-  demo: (files, calls, summaries) =>
-    `一项任务，${files} 个文件：每一列是一次模型调用时上下文里的内容。共 ${calls} 次；写摘要的 ${summaries} 次没有画出。`,
+  demo: "一项任务：每一列是一次模型调用时上下文里的内容。写摘要的模型调用没有画出。",
   player: {
     title: (lesson) => `逐步回放 ${lesson} 的一次运行`,
     previous: "上一步",
@@ -136,14 +140,8 @@ const ZH: typeof EN = {
     step: "步骤",
     follows: "跟随正文",
     more: (lines) => `… 还有 ${number(lines)} 行`,
-    kinds: {
-      request: "用户请求",
-      thinking: "思考",
-      text: "文字",
-      tool_use: "工具调用",
-      tool_result: "工具结果",
-      note: "程序",
-    },
+    kinds: { request: "用户请求", thinking: "思考", text: "文字", tool_use: "工具调用", tool_result: "工具结果" },
+    notes: { reminder: "提醒", Conversation: "摘要", file: "文件" },
     nextCall: (isChild, isSummary, isOpen) =>
       `${isChild ? "子智能体的" : ""}下一次模型调用${isSummary ? "（写摘要）" : ""}${isOpen ? "（等待结果）" : ""}：`,
     estimate: "如果不压缩，下一次模型调用：",
@@ -151,47 +149,54 @@ const ZH: typeof EN = {
     unit: "token",
     read: "缓存命中（1/20 价）",
     fresh: "新增",
-    share: (percent) => `占窗口的 ${percent.toFixed(1)}%`,
+    scale: (bar, window) => `整条：窗口 ${number(window)} 中的 ${number(bar)}`,
+    cache: (tokens) => (tokens > 0 ? `缓存：有效，${number(tokens)}` : "缓存：空"),
     limit: (tokens) => `上限：${number(tokens)}`,
     legend: { round: "一轮", compaction: "压缩", remind: "提醒", child: "子智能体", resume: "恢复" },
+    hatched: "未定",
+    struck: "即将移除",
     start: "用户请求是第一条消息。",
     again: "用户的下一个请求追加为一条新消息。",
     check: (limit) => `每次调用模型之前先检查：提示词是否超过上限 ${number(limit)} token？还没有。`,
     call: (messages, tokens) =>
       `模型收到${messages === 1 ? "这条消息" : `全部 ${messages} 条消息`}，连同系统提示词和工具共 ${number(tokens)} token，然后回复。`,
     reply: "回复追加进 messages。",
-    if: (calls) =>
-      calls === 0 ? "回复里没有工具调用：循环返回，回合结束。" : `回复里有 ${calls} 个工具调用：循环继续。`,
+    if: (calls) => (calls === 0 ? "回复里没有工具调用：循环结束并返回。" : `回复里有 ${calls} 个工具调用：循环继续。`),
     value: (calls) => (calls === 0 ? "没有工具调用：返回" : "有工具调用：继续"),
     run: (tool) => `程序运行 ${tool}`,
     rounds: (rounds) => `又是 ${rounds} 轮，程序运行`,
     remind: "连续三轮没有用 todo：提醒随结果一起发出。",
     results: "工具返回的结果作为一条消息追加，再交给模型。",
-    past: (tokens, limit, least) =>
-      `加上最后一个结果，提示词约 ${number(tokens)} token，超过上限 ${number(limit)}。第一层能省下 ${number(least)} 以上，所以它将清除划掉的内容。`,
+    past: (tokens, limit, saved) =>
+      `加上最后一个结果，提示词约 ${number(tokens)} token，超过上限 ${number(limit)}。第一层能省下 ${number(saved)}，超过上限的 40%，所以它将清除划掉的内容。`,
     cold: "缓存已经失效，下一次模型调用反正要为整个提示词付全价。此时第一层没有额外代价：它将清除划掉的内容。",
+    kept: "缓存已经失效，但第一层省下的不到上限的 40%，所以什么也不清除。",
     cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型回应过的结果中，最新的三个保留。`,
-    saved: (before, after) => `提示词从 ${number(before)} token 缩到 ${number(after)}。`,
-    free: "没有代价：缓存里本来就什么都没有了。",
-    price: (cached, read, fresh) =>
-      `代价：缓存里的 ${number(cached)} token，下一次模型调用${read ? `只能命中开头的 ${number(read)}，其余` : "一个也命中不了，全部"} ${number(fresh)} token 都按新增付费。`,
+    price: (saved, fresh, planned, isSummary) =>
+      `以后每次模型调用省 ${number(saved)} token。一次性代价：新增 ${number(fresh)} token，而不是 ${number(planned)}${isSummary ? "，另加写摘要" : ""}。`,
+    fits: (read, same, back, isCold) => {
+      if (isCold) return "缓存本来就已失效，没有损失。";
+      if (same === 0) return "消息的开头换成了另一个请求，缓存里没有可以命中的内容。";
+      const where = `请求没有变，离末尾 ${back} 个块；缓存最多向前查找 20 个块`;
+      return read > 0 ? `${where}，命中 ${number(read)} token。` : `${where}，所以没有命中。`;
+    },
     thinking: "思考变成了文字：它的签名与之前的全部内容绑定，而这些内容变了。",
-    before: (isAsked, tokens, limit, least) =>
+    before: (isAsked, tokens, limit) =>
       isAsked
         ? "第三层：模型调用了 compact 工具，所以先写摘要，再继续回复。"
-        : `约 ${number(tokens)} token，超过上限 ${number(limit)}，而第一层省下的不到 ${number(least)}，所以由第二层写摘要。`,
+        : `约 ${number(tokens)} token，超过上限 ${number(limit)}，而第一层省下的不到上限的 40%，所以由第二层写摘要。`,
     summary: (tokens, { cache_read_input_tokens: read, output_tokens: out }) =>
       `单独用一次模型调用写摘要：发出 ${number(tokens)} token，其中 ${number(read)} 命中缓存，写回 ${out} token。摘要将取代划掉的内容。`,
-    after: (before, after) => `${before} 条消息变成 ${after} 条：请求、摘要、最近的文件和还没有回应的内容。`,
+    after: (before, after) =>
+      `${before} 条消息变成 ${after} 条：请求、摘要和最近的文件、“Understood.”、还没有回应的工具调用及其结果。`,
     exit: "用户没有更多请求，程序退出。内存里的消息随之消失，会话记录还在磁盘上。",
-    killed: "这条命令杀死了程序，内存里的消息全部消失。会话记录里都有，包括这个还没有结果的工具调用。",
-    ended: (isKilled) => (isKilled ? "kill -9：程序被杀死。" : "程序已退出。"),
+    killed: "这条命令杀死了程序，内存里的消息全部消失。会话记录里都有，最后一条是这个还没有结果的工具调用。",
     paused: "300 多秒没有模型调用，提示词缓存失效。",
+    disk: "磁盘上的会话记录以这几条结尾：",
     resume: (isKilled) =>
       `新的程序读取会话记录，消息全部恢复；和每次改写一样，思考变成文字。${isKilled ? "被打断的工具调用得到一个结果：它可能已经运行。" : ""}`,
     child: "task 再次调用 agentLoop：子智能体有自己的 messages。",
     prompt: "子智能体只知道这段提示词。",
-    childEnd: "没有工具调用：子智能体完成。",
     back: "子智能体的最后一段文字就是结果，它的消息全部丢掉。",
   },
   footer: "MIT 许可证。本站不加载任何外部资源；在查看器中打开的文件不会离开你的浏览器。",

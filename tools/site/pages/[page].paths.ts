@@ -40,9 +40,7 @@ export default {
   watch: ["../../../agents/*.ts", "../../../docs/**/*.md"],
   paths: (): Page[] => [
     ...linkedFiles().map(source),
-    ...prefixes.flatMap((prefix) => [
-      viewer(prefix),
-      ...[...lessons.keys()].flatMap((name) => difference(name, prefix)),
-    ]),
+    ...prefixes.map(viewer),
+    ...prefixes.flatMap((prefix) => [...lessons.keys()].flatMap((name) => difference(name, prefix))),
   ],
 };

@@ -89,6 +89,7 @@ const LINES: Record<string, RegExp> = {
   remind: /results\.push\(REMINDER\)/,
   results: /(messages\.push\(|add\(messages, )\{ role: "user", content: results/,
   past: /if \(isPastLimit\(\)\) clearOldResults\(/,
+  kept: /if \(saved < minSaved\) return/,
   cold: /if \(isCold\) clearOldResults\(/,
   cleared: /replaceHistory\(messages, cleared, /,
   thinking: /history\.map\(withoutThinking\)/,
@@ -105,7 +106,7 @@ describe("in each lesson", () => {
   const news: Record<string, RegExp> = {
     s01: /tool call bash/,
     s02: /tool call edit_file/,
-    s03: /program\s+<reminder>/,
+    s03: /reminder\s+<reminder>/,
     s04: /a subagent with messages of its own.*The test script runs/s,
     s05: /tool call load_skill.*<skill name="code-review">/s,
     s06: /Conversation compressed/,
@@ -139,7 +140,7 @@ describe("in each lesson", () => {
           return [`${read + fresh} tokens`, `${read}`, `${fresh}`];
         });
         const plain = (bar: string[]) => bar.map((text) => text.replace(",", ""));
-        const sent = seen.filter(({ name }) => /^(call|summary)$/.test(name));
+        const sent = seen.filter(({ name }) => /^(call|summary)/.test(name));
         const inDetail = sent.map(({ bar }) => bars.findIndex((each) => `${each}` === `${plain(bar)}`));
         assert.ok(inDetail.length > 1 && !inDetail.includes(-1), `${inDetail}`);
         const shown = new Set(seen.map(({ bar }) => `${plain(bar)}`));
@@ -161,11 +162,18 @@ describe("in s06", async () => {
         struck: shown.filter((each) => each.matches(".struck:not(.event)")).length,
         pending: shown.flatMap((each) => (each.matches(".pending") ? each.innerText : [])).join("\n"),
         events: shown.flatMap((each) => (each.matches(".event") ? each.innerText : [])),
-        messages: shown.filter((each) => !each.matches(".event")).length,
+        messages: shown.filter((each) => !each.matches(".event, .child")).length,
         text: player.querySelector<HTMLElement>(".messages")?.innerText ?? "",
         isOpen: player.querySelectorAll(".request.open").length,
         beyond: (end?.right ?? 0) - (limit?.left ?? 0),
-        total: player.querySelector(".total")?.textContent ?? "",
+        label: player.querySelector(".label")?.textContent ?? "",
+        cache: player.querySelector(".cache")?.textContent ?? "",
+        isWarm: player.querySelector(".request")?.matches(".warm"),
+        fresh: player.querySelector(".counts .fresh + b")?.textContent ?? "",
+        disk: shown.flatMap((each) => (each.matches(".child") ? each.innerText : [])).join("\n"),
+        changed: [...player.querySelectorAll<HTMLElement>(".block.struck")]
+          .filter((each) => each.checkVisibility())
+          .map((each) => `${each.innerText} → ${(each.nextElementSibling as HTMLElement).innerText}`),
       };
     }),
   );
@@ -178,8 +186,9 @@ describe("in s06", async () => {
   };
 
   test("the layers act in the order of the page, then a cold cache, then the end in the middle of a tool call", async () => {
-    const names = seen.map(({ name }) => name).filter((name) => /past|before|asked|exit|cold|killed|resume/.test(name));
-    assert.deepEqual(names, ["past", "before", "asked", "exit", "resume", "cold", "killed", "resume"]);
+    const layers = /past|before|asked|exit|cold|killed|resume|kept/;
+    const names = seen.map(({ name }) => name).filter((name) => layers.test(name));
+    assert.deepEqual(names, ["past", "before", "asked", "exit", "resume", "cold", "killed", "resume", "kept"]);
   });
 
   test("what would be sent is drawn hatched, beyond the limit, until a layer has acted", () => {
@@ -192,14 +201,21 @@ describe("in s06", async () => {
   });
 
   test("layer 1: the results that go are struck out, then a line each; all else stays", () => {
-    const [past, cleared, thinking] = from("past");
+    const [past, cleared, thinking, price] = from("past");
     const lines = cleared.text.match(/\[Previous: used read_file\]/g) ?? [];
     assert.equal(past.struck, lines.length);
     assert.ok(lines.length >= 3 && !past.text.includes("[Previous"), `${lines.length}`);
-    assert.equal(cleared.messages, past.messages);
+    assert.deepEqual([cleared.messages, price.messages], [past.messages, past.messages]);
     assert.equal(cleared.struck, 0);
     assert.match(thinking.says, /Thinking has become text: its signature is bound to everything before it/);
-    assert.ok(/^thinking$/m.test(past.text) && !/^thinking$/m.test(thinking.text));
+    const replies = past.text.match(/^assistant$/gm) ?? [];
+    assert.equal(thinking.changed.length, replies.length);
+    assert.equal(
+      thinking.changed.at(-1)?.replace(/\s+/g, " "),
+      "thinking Noted notes/15.txt: 15 → text Noted notes/15.txt: 15",
+    );
+    for (const { text } of [past, cleared]) assert.ok(/^thinking$/m.test(text) && !/^text$/m.test(text));
+    assert.ok(!/^thinking$/m.test(price.text) && /^text$/m.test(price.text));
   });
 
   test("layer 2 is seen before, while the summary is written, and after", () => {
@@ -210,24 +226,55 @@ describe("in s06", async () => {
     assert.equal(after.messages, 5);
     assert.ok(/path: notes\/18\.txt/.test(after.text), "the open round");
     assert.ok(/<file path="notes\/17\.txt">/.test(after.text), "a file that is put back");
+    assert.match(after.text, /Noted notes\/10.txt: 10\n(.*\n)*Noted notes\/17.txt: 17\n\s*file/, "the whole summary");
   });
 
-  test("what a compaction saves and costs is what was recorded", () => {
+  test("what a compaction saves and costs is what was recorded, and why is what fits it", () => {
     const { calls } = runOf(S06);
     const number = (tokens: number) => tokens.toLocaleString("en-US");
-    const after = calls.flatMap(({ compacted, reply, usage, resumed }, i) => {
-      if (!compacted || !reply) return [];
-      const read = usage.cache_read_input_tokens;
-      const before = calls[i - 1];
-      const saved = `from ${number(calls[i]?.estimate ?? before?.estimate ?? 0)} tokens to ${number(promptOf(usage))}.`;
-      const cached = number(promptOf(before?.usage ?? usage));
-      const price = `Of ${cached} cached tokens ${read ? `only the first ${number(read)}` : "none"}`;
-      return [[saved, resumed ? "That is free" : price]];
-    });
-    const told = seen.filter(({ name }) => /cleared|after/.test(name));
-    for (const [i, { says }] of told.entries())
-      for (const part of after[i] ?? ["nothing"]) assert.ok(says.includes(part), `${says} has no ${part}`);
+    const compactions = calls.flatMap((call, i) =>
+      call.compacted && call.reply && (call.estimate ?? 0) !== 9393 ? i : [],
+    );
+    const reasons = [
+      /26 blocks back; .* 20 back: nothing fits/,
+      /6 blocks back; .* 20 back: 1,145 fit/,
+      /begin with another request/,
+      /cache was cold/,
+    ];
+    const told = seen.filter(({ name }) => name === "call price");
     assert.equal(told.length, 4);
+    for (const [i, { says }] of told.entries()) {
+      const at = compactions[i] ?? 0;
+      const summary = calls[at - 1]?.reply ? 0 : 1;
+      const { estimate = 0 } = calls[at - summary] ?? {};
+      const { usage, resumed } = calls[at] ?? (calls[0] as Run["calls"][0]);
+      const planned = estimate - (resumed ? 0 : promptOf(calls[at - summary - 1]?.usage ?? usage));
+      const saved = `Saves ${number(estimate - promptOf(usage))} tokens in each later model call`;
+      const price = `${number(promptOf(usage) - usage.cache_read_input_tokens)} new instead of ${number(planned)}${summary ? ", and the summary" : ""}.`;
+      assert.ok(says.includes(saved) && says.includes(price), `${says}: ${saved}, ${price}`);
+      assert.match(says, reasons[i] ?? /never/);
+      assert.equal(usage.cache_read_input_tokens > 0, says.includes("1,145 fit"));
+    }
+  });
+
+  test("layer 1 waits for 40 % of the limit, as the captions say", () => {
+    const script = readFileSync(join(ROOT, "agents/s06_context_compact.ts"), "utf8");
+    assert.match(script, /MIN_SAVINGS = 0\.4 \* THRESHOLD;/);
+    const told = seen.filter(({ says }) => says.includes("40 % of the limit")).map(({ name }) => name);
+    assert.deepEqual(told, ["past", "before", "kept"]);
+  });
+
+  test("the cache is always in sight: what was sent last, until a pause; and without a model call nothing is new", () => {
+    const prompts = runOf(S06).calls.map(({ usage }) => `Cache: warm, ${promptOf(usage).toLocaleString("en-US")}`);
+    let isCold = true;
+    for (const { name, cache, isWarm, label, fresh } of seen) {
+      if (name === "pause") isCold = true;
+      if (/^(reply|run)/.test(name)) isCold = false;
+      assert.ok(isCold ? cache === "Cache: cold, empty" : prompts.includes(cache), `${name}: ${cache}`);
+      assert.equal(isWarm, !isCold);
+      assert.equal(fresh === "–", label.startsWith("No model call"), `${name}: ${fresh}`);
+      if (/exit|killed|pause|resume/.test(name)) assert.equal(fresh, "–");
+    }
   });
 
   test("a program ends, its messages go, the cache gets cold, and a new program has them from the transcript", () => {
@@ -237,11 +284,13 @@ describe("in s06", async () => {
     ] as const) {
       const [ended, pause, resume] = from(name);
       assert.match(ended.says, reason);
-      assert.match(ended.events.at(-1) ?? "", /^The program has ended|^kill -9/);
       assert.equal(ended.struck, ended.messages);
-      assert.deepEqual([pause.messages, pause.events.length], [0, 2]);
-      assert.match(`${pause.says} ${pause.events[1]}`, /cache expires: it is cold.*300 seconds/);
-      assert.match(resume.events[2] ?? "", /npm run offline -- s06 -y --resume$/);
+      assert.equal(pause.messages, 0);
+      assert.match(pause.says, /300 seconds.*cache expires: it is cold/);
+      assert.equal(pause.events.at(-1), "On disk, the transcript ends with:");
+      assert.ok(pause.disk.includes(ended.text.trim().split("\n").at(-1) ?? "nothing"), pause.disk);
+      assert.deepEqual([ended.disk, resume.disk], ["", ""]);
+      assert.match(resume.events.at(-1) ?? "", /npm run offline -- s06 -y --resume$/);
       assert.equal(resume.messages, ended.messages + which);
       assert.doesNotMatch(resume.text, /^thinking$/m);
     }
@@ -268,7 +317,7 @@ describe("at each step", () => {
           await page.setViewportSize(viewport);
           const seen = await walk(page, (player) => {
             const shown = [...player.querySelectorAll("li")].filter((each) => each.checkVisibility());
-            const last = shown.findLast((each) => !each.matches(".brief, .old")) ?? shown.at(-1);
+            const last = shown.findLast((each) => !each.matches(".brief, .old, .event")) ?? shown.at(-1);
             const parts = [".script", ".says", ".request", ".messages", ".controls", ".script .marked"].flatMap(
               (part) => player.querySelector(part) ?? [],
             );
@@ -308,9 +357,9 @@ describe("at each step", () => {
     });
 });
 
-test("the bar of a run without a limit says what share of the window that is", async () => {
+test("the bar of a run without a limit says how much of the window it is", async () => {
   await visit("s01_agent_loop.html", {}, async (page) => {
-    assert.match(await page.innerText(".player .share"), /^0\.1 % of the window/);
+    assert.match(await page.innerText(".player .counts"), /bar: [1-9]\d\d of the window’s 200,000$/);
     assert.equal(await page.locator(".player .limit").count(), 0);
   });
 });
@@ -395,24 +444,27 @@ test("the slider goes to any step, by mouse and by keyboard, and has a mark for 
   });
 });
 
-test("a legend names each kind of mark that the slider has, in one line", async () => {
+test("a legend names each kind of mark that the slider has, and how the rest is drawn, in one line", async () => {
   const kinds = async (page: Page, part: string) =>
     [
       ...new Set(await page.locator(`.player ${part} i`).evaluateAll((all) => all.map((each) => each.className))),
     ].sort();
   for (const [path, names] of [
-    ["s03_todo_write.html", "round reminder"],
-    ["s04_subagent.html", "round subagent"],
-    [S06, "round compaction resume"],
+    ["s03_todo_write.html", "round reminder not final"],
+    ["s04_subagent.html", "round subagent not final"],
+    [S06, "round compaction resume not final will go"],
   ] as const)
     await visit(path, {}, async (page) => {
       for (const viewport of [{ width: 1280, height: 800 }, PHONE]) {
         await page.setViewportSize(viewport);
         const legend = page.locator(".player .legend");
         assert.equal((await legend.innerText()).replace(/\s+/g, " ").trim(), names);
-        assert.deepEqual(await kinds(page, ".legend"), await kinds(page, ".marks"));
+        assert.deepEqual(await kinds(page, ".legend"), [...(await kinds(page, ".marks")), "hatched"].sort());
         const { height = 99, width = 999 } = (await legend.boundingBox()) ?? {};
-        assert.ok(height < 20 && width < viewport.width);
+        const end = await legend.evaluate(
+          ({ lastElementChild }) => lastElementChild?.getBoundingClientRect().right ?? 999,
+        );
+        assert.ok(height < 20 && width < viewport.width && end < viewport.width, `${path}: ${height}, ${end}`);
       }
     });
 });

@@ -13,7 +13,6 @@ const timeFor = ({ says, code = "" }: Step) => 1_200 + 45 * (says + code).replac
 class Player {
   readonly root: HTMLElement;
   readonly steps: Step[];
-  readonly play: HTMLElement;
   readonly slider: HTMLInputElement;
   readonly follows: HTMLInputElement | null;
   now = 0;
@@ -22,7 +21,6 @@ class Player {
   constructor(root: HTMLElement) {
     this.root = root;
     this.steps = JSON.parse(root.dataset.steps ?? "[]");
-    this.play = this.find(".play");
     this.slider = this.find("input[type=range]");
     this.follows = root.querySelector(".follows");
     this.show(Number(root.dataset.start));
@@ -60,11 +58,10 @@ class Player {
     this.find(".says span").textContent = says;
     this.find(".says code").textContent = code;
     for (const each of this.all(".line")) {
-      const isMarked = Number(each.dataset.line) === line;
-      each.classList.toggle("marked", isMarked);
-      if (isMarked && value) each.dataset.value = value;
-      else delete each.dataset.value;
+      each.classList.toggle("marked", Number(each.dataset.line) === line);
+      delete each.dataset.value;
     }
+    if (value) this.find(".marked").dataset.value = value;
     this.lookAt(first, last, line);
   }
 
@@ -81,19 +78,20 @@ class Player {
   }
 
   showRequest({ request }: Step): void {
-    const { read = 0, fresh = 0, share = "", label, isOpen = false } = request ?? {};
+    const { label, read, fresh, cache, isWarm, isOpen } = request;
     const place = this.find(".request");
-    const { span, none = "", unit = "" } = place.dataset;
+    const { span, unit } = place.dataset;
     const format = (tokens: number) => tokens.toLocaleString("en-US");
     place.classList.toggle("open", isOpen);
-    this.find(".label").textContent = label ?? none;
-    this.find(".total").textContent = request ? `${format(read + fresh)} ${unit}` : "";
-    const shares = this.root.querySelector(".share");
-    if (shares) shares.textContent = share;
+    place.classList.toggle("warm", isWarm);
+    this.find(".label").textContent = label;
+    this.find(".total").textContent = fresh ? `${format(read + fresh)} ${unit}` : "";
+    this.find(".cache").textContent = cache;
     for (const [name, tokens] of Object.entries({ read, fresh })) {
       this.find(`.meter .${name}`).style.width = `${(100 * tokens) / Number(span)}%`;
       this.find(`.counts .${name} + b`).textContent = format(tokens);
     }
+    if (!fresh) this.find(".counts .fresh + b").textContent = "–"; // no model call
   }
 
   /** Rounds before the one that goes on are a line each. What was added last is in sight, with what was before. */
@@ -109,16 +107,18 @@ class Player {
     }
     const messages = this.find(".messages");
     const shown = this.all("li:not([hidden])");
-    const newest = shown.findLast((item) => !item.matches(".brief, .old")) ?? shown.at(-1);
-    if (!newest) return;
-    const above = Math.max(0, messages.clientHeight - newest.offsetHeight - 10); // pixels: the padding below
+    const last = shown.at(-1);
+    const newest = shown.findLast((item) => !item.matches(".brief, .old, .event")) ?? last;
+    if (!newest || !last) return;
+    const height = last.offsetTop + last.offsetHeight - newest.offsetTop; // with the lines that follow it
+    const above = Math.max(0, messages.clientHeight - height - 10); // pixels: the padding below
     messages.scrollTop = shown.find(({ offsetTop }) => offsetTop >= newest.offsetTop - above)?.offsetTop ?? 0; // a whole row
   }
 
   stop(): void {
     clearTimeout(this.timer);
     this.timer = 0;
-    this.play.textContent = this.play.dataset.play ?? "";
+    this.find(".play").textContent = this.find(".play").dataset.play ?? "";
   }
 
   /** By hand: it stops, and no longer follows the text. */
@@ -134,7 +134,7 @@ class Player {
       return;
     }
     this.take(this.now === this.steps.length - 1 ? 0 : this.now);
-    this.play.textContent = this.play.dataset.pause ?? "";
+    this.find(".play").textContent = this.find(".play").dataset.pause ?? "";
     this.wait();
   }
 
