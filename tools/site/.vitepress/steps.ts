@@ -111,11 +111,11 @@ class Story {
     return `${heads.findLast(Boolean)}()`;
   }
 
-  /** While no model call comes: how many tokens the prompt cache has of what was sent last. */
+  /** While no model call comes: how many tokens the prompt cache has of what was sent last. A short prompt is not cached. */
   get idle(): Request {
     const { labels, run, call, next } = this;
-    const before = run.calls.slice(0, next).findLast(({ child }) => child === (call?.child ?? false));
-    const read = before && this.cold !== next ? promptOf(before.usage) : 0;
+    const { usage } = run.calls.slice(0, next).findLast(({ child }) => child === (call?.child ?? false)) ?? {};
+    const read = usage && this.cold !== next ? promptOf(usage) - usage.input_tokens : 0;
     return { label: labels.noCall, read, fresh: 0, cache: labels.cache(read), isWarm: read > 0, isOpen: false };
   }
 
@@ -173,12 +173,11 @@ class Story {
     this.cold = this.next;
     const paused = this.step("pause", labels.paused, { request: this.idle });
     const now = this.step("resume", labels.resume(isKilled), { request: this.idle, mark: "resume" });
-    const tell = (at: number, more: Partial<Item>) => this.add(false, [at], at, undefined, more);
     for (const item of past) Object.assign(item, { struck: ended, until: paused });
-    tell(paused, { says: labels.disk, until: now });
+    this.add(false, [paused], paused, undefined, { says: labels.disk, until: now });
     const turn = past.findLastIndex(({ message }) => message?.blocks[0]?.kind === "request");
     for (const { message } of past.slice(turn)) this.add(true, [paused], paused, message, { brief: true, until: now });
-    tell(now, { code: `${this.run.command} --resume` });
+    this.add(false, [now], now, undefined, { code: `${this.run.command} --resume` });
     for (const [i, message] of history.entries())
       this.add(false, [now], now, message, { brief: !isKilled || i < history.length - 1 }); // the last is the answer
     this.isKilled = false;

@@ -149,8 +149,8 @@ const ZH: typeof EN = {
     unit: "token",
     read: "缓存命中（1/20 价）",
     fresh: "新增",
-    scale: (bar, window) => `整条：窗口 ${number(window)} 中的 ${number(bar)}`,
-    cache: (tokens) => (tokens > 0 ? `缓存：有效，${number(tokens)}` : "缓存：空"),
+    scale: (bar, window) => `整条 ${number(bar)} token，窗口 ${number(window)}`,
+    cache: (tokens) => (tokens > 0 ? `缓存：有效，${number(tokens)}` : "缓存：冷（空）"),
     limit: (tokens) => `上限：${number(tokens)}`,
     legend: { round: "一轮", compaction: "压缩", remind: "提醒", child: "子智能体", resume: "恢复" },
     hatched: "未定",
@@ -169,13 +169,13 @@ const ZH: typeof EN = {
     results: "工具返回的结果作为一条消息追加，再交给模型。",
     past: (tokens, limit, saved) =>
       `加上最后一个结果，提示词约 ${number(tokens)} token，超过上限 ${number(limit)}。第一层能省下 ${number(saved)}，超过上限的 40%，所以它将清除划掉的内容。`,
-    cold: "缓存已经失效，下一次模型调用反正要为整个提示词付全价。此时第一层没有额外代价：它将清除划掉的内容。",
-    kept: "缓存已经失效，但第一层省下的不到上限的 40%，所以什么也不清除。",
+    cold: "缓存已冷，下一次模型调用反正要为整个提示词付全价。此时第一层没有额外代价：它将清除划掉的内容。",
+    kept: "缓存已冷，但第一层省下的不到上限的 40%，所以什么也不清除。",
     cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型回应过的结果中，最新的三个保留。`,
     price: (saved, fresh, planned, isSummary) =>
       `以后每次模型调用省 ${number(saved)} token。一次性代价：新增 ${number(fresh)} token，而不是 ${number(planned)}${isSummary ? "，另加写摘要" : ""}。`,
     fits: (read, same, back, isCold) => {
-      if (isCold) return "缓存本来就已失效，没有损失。";
+      if (isCold) return "缓存本来就是冷的，没有损失。";
       if (same === 0) return "消息的开头换成了另一个请求，缓存里没有可以命中的内容。";
       const where = `请求没有变，离末尾 ${back} 个块；缓存最多向前查找 20 个块`;
       return read > 0 ? `${where}，命中 ${number(read)} token。` : `${where}，所以没有命中。`;
@@ -191,7 +191,7 @@ const ZH: typeof EN = {
       `${before} 条消息变成 ${after} 条：请求、摘要和最近的文件、“Understood.”、还没有回应的工具调用及其结果。`,
     exit: "用户没有更多请求，程序退出。内存里的消息随之消失，会话记录还在磁盘上。",
     killed: "这条命令杀死了程序，内存里的消息全部消失。会话记录里都有，最后一条是这个还没有结果的工具调用。",
-    paused: "300 多秒没有模型调用，提示词缓存失效。",
+    paused: "300 多秒没有模型调用，提示词缓存过期，变冷了。",
     disk: "磁盘上的会话记录以这几条结尾：",
     resume: (isKilled) =>
       `新的程序读取会话记录，消息全部恢复；和每次改写一样，思考变成文字。${isKilled ? "被打断的工具调用得到一个结果：它可能已经运行。" : ""}`,

@@ -357,6 +357,16 @@ describe("at each step", () => {
     });
 });
 
+test("a prompt that is too short for the cache is not said to be in it", async () => {
+  await visit("s01_agent_loop.html", {}, async (page) => {
+    assert.ok(runOf("s01").calls.every(({ usage }) => usage.cache_creation_input_tokens === 0));
+    const states = await walk(page, (player) =>
+      [".cache", ".counts .read + b"].map((part) => player.querySelector(part)?.textContent),
+    );
+    for (const state of states) assert.deepEqual(state, ["Cache: cold, empty", "0"]);
+  });
+});
+
 test("the bar of a run without a limit says how much of the window it is", async () => {
   await visit("s01_agent_loop.html", {}, async (page) => {
     assert.match(await page.innerText(".player .counts"), /bar: [1-9]\d\d of the window’s 200,000$/);
