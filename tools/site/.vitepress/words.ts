@@ -202,5 +202,4 @@ const ZH: typeof EN = {
   footer: "MIT 许可证。本站不加载任何外部资源；在查看器中打开的文件不会离开你的浏览器。",
 };
 
-export type Words = typeof EN;
-export const words = (prefix: string): Words => (prefix === "zh/" ? ZH : EN);
+export const words = (prefix: string): typeof EN => (prefix === "zh/" ? ZH : EN);

@@ -170,6 +170,9 @@ describe("in s06", async () => {
         cache: player.querySelector(".cache")?.textContent ?? "",
         isWarm: player.querySelector(".request")?.matches(".warm"),
         fresh: player.querySelector(".counts .fresh + b")?.textContent ?? "",
+        unstruck: [...player.querySelectorAll<HTMLElement>(".struck .block")]
+          .filter((each) => each.checkVisibility() && getComputedStyle(each).textDecorationLine !== "line-through")
+          .map((each) => each.innerText),
         disk: shown.flatMap((each) => (each.matches(".child") ? each.innerText : [])).join("\n"),
         changed: [...player.querySelectorAll<HTMLElement>(".block.struck")]
           .filter((each) => each.checkVisibility())
@@ -216,6 +219,13 @@ describe("in s06", async () => {
     );
     for (const { text } of [past, cleared]) assert.ok(/^thinking$/m.test(text) && !/^text$/m.test(text));
     assert.ok(!/^thinking$/m.test(price.text) && /^text$/m.test(price.text));
+  });
+
+  test("what goes is struck out as a whole; with old results their reminder stays", () => {
+    const [past] = from("past");
+    assert.match(past.unstruck.join(), /^(reminder)?$/);
+    assert.equal(past.unstruck.length, 1);
+    for (const name of ["summary", "killed"]) assert.deepEqual(from(name)[0].unstruck, [], name);
   });
 
   test("layer 2 is seen before, while the summary is written, and after", () => {
@@ -330,7 +340,8 @@ describe("at each step", () => {
             );
             if (!script || !says || !request || !messages || !controls || !marked || !newest)
               throw new Error("a part is missing");
-            const end = Math.min(newest.height, messages.height / 2); // of a long one its beginning
+            const least = Math.min(newest.height, messages.height / 2); // of a long one its beginning
+            const end = shown.at(-1)?.getBoundingClientRect() ?? newest;
             const struck = shown.filter((each) => each.matches(".struck:not(.event)"));
             const inSight = struck.filter((each) => {
               const { top, bottom } = each.getBoundingClientRect();
@@ -339,16 +350,17 @@ describe("at each step", () => {
             return {
               name: player.getAttribute("data-name") ?? "",
               places: [script, says, request, messages, controls].map(({ top, height }) => `${top} ${height}`),
-              isSeen: newest.top >= messages.top - 1 && newest.top + end <= messages.top + messages.height + 1,
+              isSeen: newest.top >= messages.top - 1 && newest.top + least <= messages.top + messages.height + 1,
+              isEndSeen: end.bottom <= messages.bottom + 1 || end.bottom - newest.top > messages.height - 1,
               isMarkSeen: marked.top >= script.top - 1 && marked.top + 18 <= script.top + script.height,
               isCut: says.isCut,
               share: struck.length === 0 ? 1 : inSight.length / struck.length,
             };
           });
-          for (const [i, { name, places, isSeen, isMarkSeen, isCut, share }] of seen.entries()) {
+          for (const [i, { name, places, isSeen, isEndSeen, isMarkSeen, isCut, share }] of seen.entries()) {
             const step = `${viewport.width}: step ${i + 1}, ${name}`;
             assert.deepEqual(places, seen[0]?.places, step);
-            assert.deepEqual({ isSeen, isMarkSeen, isCut }, { isSeen: true, isMarkSeen: true, isCut: false }, step);
+            assert.deepEqual([isSeen, isEndSeen, isMarkSeen, isCut], [true, true, true, false], step);
             const least = viewport.width < 1280 ? 0 : /past|cold/.test(name) ? 1 : name === "summary" ? 0.5 : 0;
             assert.ok(share >= least, `${step}: of what is struck out ${share} is in sight`);
           }
@@ -397,6 +409,17 @@ test("rounds before the one that goes on are a line each", async () => {
     assert.ok(heights.length > 10);
     assert.ok(Math.max(...heights.slice(0, -2)) < 32, `${heights}`);
     assert.ok(Math.min(...heights.slice(-2)) > 50, `${heights}`);
+  });
+});
+
+test("beside the tool call stands its result, without a label of its own: what layer 1 leaves of it can be read", async () => {
+  await visit(S06, { viewport: { width: 1440, height: 900 } }, async (page) => {
+    await scrollTo(page, "1. Layer 1");
+    await page.waitForSelector('.player[data-name="cleared"]');
+    const lines = page.locator('.player .tool_result pre:visible:text("[Previous: used read_file]")');
+    const widths = await lines.evaluateAll((all) => all.map((each) => each.scrollWidth - each.clientWidth));
+    assert.deepEqual(widths, [0, 0, 0]);
+    assert.equal(await page.locator(".player li.brief:has(.tool_result) > b:visible").count(), 0);
   });
 });
 
