@@ -82,7 +82,7 @@ const EN = {
       if (isCold) return "The cache was cold, so nothing in it is lost.";
       if (same === 0) return "The messages begin with another request, so nothing in the cache fits.";
       const where = `Only the request is as before, ${back} blocks back; the cache is searched 20 back`;
-      return read > 0 ? `${where}: ${number(read)} fit.` : `${where}: nothing fits.`;
+      return read > 0 ? `${where}: ${number(read)} found.` : `${where}: nothing found.`;
     },
     thinking: "Thinking has become text: its signature is bound to everything before it, and that has changed.",
     before: (isAsked: boolean, tokens: number, limit: number) =>

@@ -246,8 +246,8 @@ describe("in s06", async () => {
       call.compacted && call.reply && (call.estimate ?? 0) !== 9393 ? i : [],
     );
     const reasons = [
-      /26 blocks back; .* 20 back: nothing fits/,
-      /6 blocks back; .* 20 back: 1,145 fit/,
+      /26 blocks back; .* 20 back: nothing found/,
+      /6 blocks back; .* 20 back: 1,145 found/,
       /begin with another request/,
       /cache was cold/,
     ];
@@ -263,7 +263,7 @@ describe("in s06", async () => {
       const price = `${number(promptOf(usage) - usage.cache_read_input_tokens)} new instead of ${number(planned)}${summary ? ", and the summary" : ""}.`;
       assert.ok(says.includes(saved) && says.includes(price), `${says}: ${saved}, ${price}`);
       assert.match(says, reasons[i] ?? /never/);
-      assert.equal(usage.cache_read_input_tokens > 0, says.includes("1,145 fit"));
+      assert.equal(usage.cache_read_input_tokens > 0, says.includes("1,145 found"));
     }
   });
 
