@@ -334,7 +334,7 @@ class Story {
     }
   }
 
-  /** What a compaction saves in each later model call and costs once, and why so much of the cache fits. */
+  /** What a compaction saves in each later model call and costs once, and why so much of the cache is found. */
   price(past: Item[], messages: Message[], isSummary: boolean): string {
     const { labels, steps, call } = this;
     const { read = 0, fresh = 0 } = steps.findLast(({ mark }) => mark === "compaction")?.request ?? {};

@@ -77,7 +77,7 @@ const EN = {
     kept: "The cache is cold, but layer 1 would save less than 40 % of the limit. So nothing is cleared.",
     cleared: (results: number) => `Layer 1: ${results} old results are a line each; the newest 3 answered ones stay.`,
     price: (saved: number, fresh: number, planned: number, isSummary: boolean) =>
-      `Saves ${number(saved)} tokens in each later model call. Costs once: ${number(fresh)} new instead of ${number(planned)}${isSummary ? ", and the summary" : ""}. `,
+      `Saves ${number(saved)} cached tokens per later model call. Costs once: ${number(fresh)} new instead of ${number(planned)}${isSummary ? ", and the summary" : ""}. `,
     fits: (read: number, same: number, back: number, isCold: boolean) => {
       if (isCold) return "The cache was cold, so nothing in it is lost.";
       if (same === 0) return "The messages begin with another request, so nothing in the cache fits.";
@@ -173,11 +173,11 @@ const ZH: typeof EN = {
     kept: "缓存已冷，但第一层省下的不到上限的 40%，所以什么也不清除。",
     cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型回应过的结果中，最新的三个保留。`,
     price: (saved, fresh, planned, isSummary) =>
-      `以后每次模型调用省 ${number(saved)} token。一次性代价：新增 ${number(fresh)} token，而不是 ${number(planned)}${isSummary ? "，另加写摘要" : ""}。`,
+      `以后每次模型调用省 ${number(saved)} 缓存 token。一次性代价：新增 ${number(fresh)} token，而不是 ${number(planned)}${isSummary ? "，另加写摘要" : ""}。`,
     fits: (read, same, back, isCold) => {
       if (isCold) return "缓存本来就是冷的，没有损失。";
       if (same === 0) return "消息的开头换成了另一个请求，缓存里没有可以命中的内容。";
-      const where = `请求没有变，离末尾 ${back} 个块；缓存最多向前查找 20 个块`;
+      const where = `只有请求没有变，离末尾 ${back} 个块；缓存最多向前查找 20 个块`;
       return read > 0 ? `${where}，命中 ${number(read)} token。` : `${where}，所以没有命中。`;
     },
     thinking: "思考变成了文字：它的签名与之前的全部内容绑定，而这些内容变了。",

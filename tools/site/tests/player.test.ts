@@ -259,7 +259,7 @@ describe("in s06", async () => {
       const { estimate = 0 } = calls[at - summary] ?? {};
       const { usage, resumed } = calls[at] ?? (calls[0] as Run["calls"][0]);
       const planned = estimate - (resumed ? 0 : promptOf(calls[at - summary - 1]?.usage ?? usage));
-      const saved = `Saves ${number(estimate - promptOf(usage))} tokens in each later model call`;
+      const saved = `Saves ${number(estimate - promptOf(usage))} cached tokens per later model call`;
       const price = `${number(promptOf(usage) - usage.cache_read_input_tokens)} new instead of ${number(planned)}${summary ? ", and the summary" : ""}.`;
       assert.ok(says.includes(saved) && says.includes(price), `${says}: ${saved}, ${price}`);
       assert.match(says, reasons[i] ?? /never/);
