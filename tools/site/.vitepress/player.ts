@@ -91,11 +91,11 @@ const data = (steps: Record<string, number | undefined>) =>
     .join(" ");
 
 function showBlock({ kind, tool, text, more, ...steps }: Shown, from: number, labels: Labels): string {
-  const rest = more ? `\n<i>${labels.more(more)}</i>` : "";
+  const rest = more ? `<i>${labels.more(more)}</i>` : "";
   const kinds: Record<string, string> = { ...labels.kinds, ...labels.notes };
   const [, note = ""] = /^\W(\w+)/.exec(text) ?? []; // <reminder>, <file …>, [Conversation compressed …]
   const label = `<span>${kinds[kind === "note" ? note : kind]}</span>${tool ? ` <code>${tool}</code>` : ""}`;
-  return `<div class="block ${kind}" ${data({ from, ...steps })}><small>${label}</small><pre>${escaped(text)}${rest}</pre></div>`;
+  return `<div class="block ${kind}" ${data({ from, ...steps })}><small>${label}</small><pre>${escaped(text)}</pre>${rest}</div>`;
 }
 
 /** Where a section leads to: the step that it is about, or the first and the last line. @throws when there is none */

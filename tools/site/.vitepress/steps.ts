@@ -1,5 +1,5 @@
 /** A recorded run of a lesson as steps: which line of the script runs, and what it changes in the messages. */
-import { type Block, type Call, type Message, promptOf, type Run } from "../../docs/runs.ts";
+import { type Block, type Call, type Message, promptOf, type Run, type Usage } from "../../docs/runs.ts";
 import { lessonCalled } from "./code.ts";
 import { read } from "./files.ts";
 import { words } from "./words.ts";
@@ -67,6 +67,8 @@ export type Item = {
 export const runOf = (name: string): Run => JSON.parse(read(`tools/docs/runs/${name}.json`));
 const LONG = 6; // model calls: in a longer run the rounds after the first are told in short
 const ALIKE = 4; // rounds that are one step
+const [READ, OUTPUT] = [0.05, 5]; // what a token from the cache costs, and one of a reply; that writing costs 1.25 is left out
+const atFullPrice = (usage: Usage) => promptOf(usage) - (1 - READ) * usage.cache_read_input_tokens;
 
 export function stepsOf(name: string, prefix: string): { steps: Step[]; items: Item[] } {
   const story = new Story(name, prefix);
@@ -334,16 +336,20 @@ class Story {
     }
   }
 
-  /** What a compaction saves in each later model call and costs once, and why so much of the cache is found. */
+  /** What a compaction costs now and saves in each later model call, at full price, and why so much of the cache is found. */
   price(past: Item[], messages: Message[], isSummary: boolean): string {
-    const { labels, steps, call } = this;
+    const { labels, steps, run, call, next } = this;
     const { read = 0, fresh = 0 } = steps.findLast(({ mark }) => mark === "compaction")?.request ?? {};
     const [found, sent] = call ? [call.usage.cache_read_input_tokens, promptOf(call.usage)] : [0, 0];
+    const room = read + fresh - sent;
+    const summary = isSummary ? run.calls[next - 1]?.usage : undefined;
+    const written = summary ? atFullPrice(summary) + OUTPUT * summary.output_tokens : 0;
+    const once = written + sent - (1 - READ) * found - fresh - READ * read;
     const before = past.flatMap(({ message }) => message?.blocks ?? []);
     const after = messages.flatMap(({ blocks }) => blocks);
     const same = after.findIndex(({ kind, text }, i) => kind !== before[i]?.kind || text !== before[i]?.text);
-    const why = labels.fits(found, same, after.length - same, this.cold === this.next);
-    return labels.price(read + fresh - sent, sent - found, fresh, isSummary) + why;
+    const why = labels.fits(found, same, after.length - same, this.cold === next);
+    return labels.price(room, Math.round(once), Math.round(READ * room), isSummary) + why;
   }
 }
 

@@ -49,10 +49,10 @@ const EN = {
     estimate: "Next model call, without compaction:",
     noCall: "No model call until the next request.",
     unit: "tokens",
-    read: "cached, at 1/20 price:",
+    read: "read, at 1/20 price:",
     fresh: "new:",
     scale: (bar: number, window: number) => `bar: ${number(bar)} of the window’s ${number(window)}`,
-    cache: (tokens: number) => (tokens > 0 ? `Cache: warm, ${number(tokens)}` : "Cache: cold, empty"),
+    cache: (tokens: number) => (tokens > 0 ? `In the cache: ${number(tokens)}` : "The cache is empty"),
     limit: (tokens: number) => `limit: ${number(tokens)}`,
     legend: { round: "round", compaction: "compaction", remind: "reminder", child: "subagent", resume: "resume" },
     hatched: "not final",
@@ -74,15 +74,14 @@ const EN = {
     past: (tokens: number, limit: number, saved: number) =>
       `With the last result, the prompt would have about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 saves ${number(saved)}, more than 40 % of the limit, so it will clear what is struck out.`,
     cold: "The cache is cold, so the next model call pays for the whole prompt anyway. That makes layer 1 free: it will clear what is struck out.",
-    kept: "The cache is cold, but layer 1 would save less than 40 % of the limit. So nothing is cleared.",
+    kept: "The cache is cold, but layer 1 would save less than 40 % of the limit: not worth forgetting anything.",
     cleared: (results: number) => `Layer 1: ${results} old results are a line each; the newest 3 answered ones stay.`,
-    price: (saved: number, fresh: number, planned: number, isSummary: boolean) =>
-      `Saves ${number(saved)} cached tokens per later model call. Costs once: ${number(fresh)} new instead of ${number(planned)}${isSummary ? ", and the summary" : ""}. `,
+    price: (room: number, once: number, later: number, isSummary: boolean) =>
+      `Room for ${number(room)} tokens. At full price: ${number(Math.abs(once))} ${once > 0 ? "more" : "less"} now${isSummary ? ", with the summary" : ""}, ${number(later)} less in each later model call. `,
     fits: (read: number, same: number, back: number, isCold: boolean) => {
-      if (isCold) return "The cache was cold, so nothing in it is lost.";
+      if (isCold) return "The cache was empty, so nothing in it is lost.";
       if (same === 0) return "The messages begin with another request, so nothing in the cache fits.";
-      const where = `Only the request is as before, ${back} blocks back; the cache is searched 20 back`;
-      return read > 0 ? `${where}: ${number(read)} found.` : `${where}: nothing found.`;
+      return `Unchanged up to the request, ${back} blocks back; the cache is searched 20 back: ${number(read)} found.`;
     },
     thinking: "Thinking has become text: its signature is bound to everything before it, and that has changed.",
     before: (isAsked: boolean, tokens: number, limit: number) =>
@@ -92,7 +91,7 @@ const EN = {
     summary: (tokens: number, { cache_read_input_tokens: read, output_tokens: out }: Usage) =>
       `A model call of its own writes the summary: ${number(tokens)} tokens in, ${number(read)} of them from the cache, and ${out} out. The summary will replace what is struck out.`,
     after: (before: number, after: number) =>
-      `${before} messages have become ${after}: request, summary with the last file, “Understood.”, open tool call, its result.`,
+      `${before} messages have become ${after}: request, summary with the last small file, “Understood.”, open tool call, its result.`,
     exit: "The user has no more requests, and the program ends. Its memory goes, with all messages. The transcript stays on disk.",
     killed:
       "This command kills the program. All messages are gone. The transcript has them; it ends with this tool call, without a result.",
@@ -150,7 +149,7 @@ const ZH: typeof EN = {
     read: "缓存命中（1/20 价）",
     fresh: "新增",
     scale: (bar, window) => `整条 ${number(bar)} token，窗口 ${number(window)}`,
-    cache: (tokens) => (tokens > 0 ? `缓存：有效，${number(tokens)}` : "缓存：冷（空）"),
+    cache: (tokens) => (tokens > 0 ? `缓存中有 ${number(tokens)}` : "缓存是空的"),
     limit: (tokens) => `上限：${number(tokens)}`,
     legend: { round: "一轮", compaction: "压缩", remind: "提醒", child: "子智能体", resume: "恢复" },
     hatched: "未定",
@@ -170,15 +169,14 @@ const ZH: typeof EN = {
     past: (tokens, limit, saved) =>
       `加上最后一个结果，提示词约 ${number(tokens)} token，超过上限 ${number(limit)}。第一层能省下 ${number(saved)}，超过上限的 40%，所以它将清除划掉的内容。`,
     cold: "缓存已冷，下一次模型调用反正要为整个提示词付全价。此时第一层没有额外代价：它将清除划掉的内容。",
-    kept: "缓存已冷，但第一层省下的不到上限的 40%，所以什么也不清除。",
+    kept: "缓存已冷，但第一层省下的不到上限的 40%，不值得为此遗忘什么。",
     cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型回应过的结果中，最新的三个保留。`,
-    price: (saved, fresh, planned, isSummary) =>
-      `以后每次模型调用省 ${number(saved)} 缓存 token。一次性代价：新增 ${number(fresh)} token，而不是 ${number(planned)}${isSummary ? "，另加写摘要" : ""}。`,
+    price: (room, once, later, isSummary) =>
+      `腾出 ${number(room)} token。按全价折算：这一次${once > 0 ? "多" : "少"}付 ${number(Math.abs(once))}${isSummary ? "（含写摘要）" : ""}，以后每次模型调用少付 ${number(later)}。`,
     fits: (read, same, back, isCold) => {
-      if (isCold) return "缓存本来就是冷的，没有损失。";
+      if (isCold) return "缓存本来就是空的，没有损失。";
       if (same === 0) return "消息的开头换成了另一个请求，缓存里没有可以命中的内容。";
-      const where = `只有请求没有变，离末尾 ${back} 个块；缓存最多向前查找 20 个块`;
-      return read > 0 ? `${where}，命中 ${number(read)} token。` : `${where}，所以没有命中。`;
+      return `到用户请求为止没有变，离末尾 ${back} 个块；缓存最多向前查找 20 个块：命中 ${number(read)} token。`;
     },
     thinking: "思考变成了文字：它的签名与之前的全部内容绑定，而这些内容变了。",
     before: (isAsked, tokens, limit) =>
@@ -188,7 +186,7 @@ const ZH: typeof EN = {
     summary: (tokens, { cache_read_input_tokens: read, output_tokens: out }) =>
       `单独用一次模型调用写摘要：发出 ${number(tokens)} token，其中 ${number(read)} 命中缓存，写回 ${out} token。摘要将取代划掉的内容。`,
     after: (before, after) =>
-      `${before} 条消息变成 ${after} 条：请求、摘要和最近的文件、“Understood.”、还没有回应的工具调用及其结果。`,
+      `${before} 条消息变成 ${after} 条：请求、摘要和最近的小文件、“Understood.”、还没有回应的工具调用及其结果。`,
     exit: "用户没有更多请求，程序退出。内存里的消息随之消失，会话记录还在磁盘上。",
     killed: "这条命令杀死了程序，内存里的消息全部消失。会话记录里都有，最后一条是这个还没有结果的工具调用。",
     paused: "300 多秒没有模型调用，提示词缓存过期，变冷了。",

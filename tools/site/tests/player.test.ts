@@ -246,10 +246,10 @@ describe("in s06", async () => {
       call.compacted && call.reply && (call.estimate ?? 0) !== 9393 ? i : [],
     );
     const reasons = [
-      /26 blocks back; .* 20 back: nothing found/,
+      /26 blocks back; .* 20 back: 0 found/,
       /6 blocks back; .* 20 back: 1,145 found/,
       /begin with another request/,
-      /cache was cold/,
+      /cache was empty/,
     ];
     const told = seen.filter(({ name }) => name === "call price");
     assert.equal(told.length, 4);
@@ -258,10 +258,16 @@ describe("in s06", async () => {
       const summary = calls[at - 1]?.reply ? 0 : 1;
       const { estimate = 0 } = calls[at - summary] ?? {};
       const { usage, resumed } = calls[at] ?? (calls[0] as Run["calls"][0]);
-      const planned = estimate - (resumed ? 0 : promptOf(calls[at - summary - 1]?.usage ?? usage));
-      const saved = `Saves ${number(estimate - promptOf(usage))} cached tokens per later model call`;
-      const price = `${number(promptOf(usage) - usage.cache_read_input_tokens)} new instead of ${number(planned)}${summary ? ", and the summary" : ""}.`;
-      assert.ok(says.includes(saved) && says.includes(price), `${says}: ${saved}, ${price}`);
+      const read = resumed ? 0 : promptOf(calls[at - summary - 1]?.usage ?? usage);
+      const full = ({ cache_read_input_tokens: cached, ...rest }: typeof usage) =>
+        0.05 * cached + promptOf({ cache_read_input_tokens: 0, ...rest });
+      const asked = summary ? calls[at - 1]?.usage : undefined;
+      const written = asked ? full(asked) + 5 * asked.output_tokens : 0;
+      const once = Math.round(written + full(usage) - (estimate - read) - 0.05 * read);
+      const room = estimate - promptOf(usage);
+      const now = `${number(Math.abs(once))} ${once > 0 ? "more" : "less"} now${summary ? ", with the summary" : ""}`;
+      const price = `Room for ${number(room)} tokens. At full price: ${now}, ${number(Math.round(0.05 * room))} less in each later model call.`;
+      assert.ok(says.includes(price), `${says}: ${price}`);
       assert.match(says, reasons[i] ?? /never/);
       assert.equal(usage.cache_read_input_tokens > 0, says.includes("1,145 found"));
     }
@@ -275,12 +281,12 @@ describe("in s06", async () => {
   });
 
   test("the cache is always in sight: what was sent last, until a pause; and without a model call nothing is new", () => {
-    const prompts = runOf(S06).calls.map(({ usage }) => `Cache: warm, ${promptOf(usage).toLocaleString("en-US")}`);
+    const prompts = runOf(S06).calls.map(({ usage }) => `In the cache: ${promptOf(usage).toLocaleString("en-US")}`);
     let isCold = true;
     for (const { name, cache, isWarm, label, fresh } of seen) {
       if (name === "pause") isCold = true;
       if (/^(reply|run)/.test(name)) isCold = false;
-      assert.ok(isCold ? cache === "Cache: cold, empty" : prompts.includes(cache), `${name}: ${cache}`);
+      assert.ok(isCold ? cache === "The cache is empty" : prompts.includes(cache), `${name}: ${cache}`);
       assert.equal(isWarm, !isCold);
       assert.equal(fresh === "–", label.startsWith("No model call"), `${name}: ${fresh}`);
       if (/exit|killed|pause|resume/.test(name)) assert.equal(fresh, "–");
@@ -375,7 +381,7 @@ test("a prompt that is too short for the cache is not said to be in it", async (
     const states = await walk(page, (player) =>
       [".cache", ".counts .read + b"].map((part) => player.querySelector(part)?.textContent),
     );
-    for (const state of states) assert.deepEqual(state, ["Cache: cold, empty", "0"]);
+    for (const state of states) assert.deepEqual(state, ["The cache is empty", "0"]);
   });
 });
 
