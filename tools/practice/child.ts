@@ -1,7 +1,7 @@
 /** The process in which the tests of a step run, on the file of that step, and their reporter. It tells its parent how it stands. */
 import { beforeEach, test } from "node:test";
 import type { TestEvent } from "node:test/reporters";
-import { inspect } from "node:util";
+import { format, inspect } from "node:util";
 
 export type State = "did not load" | "crashed" | "red" | "timed out" | "green";
 /** `state`: what it is if the process ends now. `test`: that fails or runs. `isLate`: another time it may be green. */
@@ -20,9 +20,10 @@ process.on("exit", () => {
   tell({ problem: { message: "Something called process.exit.", stack: `${new Error("exit").stack}` } });
 });
 const { log } = console;
+const printed: Record<string, string> = {}; // in each test
 console.log = (...values) => {
   log(...values); // a test may look for it
-  console.error(...values);
+  printed[status.test] = `${printed[status.test] ?? ""}${format(...values)}\n`;
 };
 const timeout = Number(process.env.PRACTICE_PATIENCE);
 const loaded = load().finally(() => pulse.unref()); // not in the test, or the suite's tests were its parts
@@ -38,7 +39,7 @@ async function load(): Promise<void> {
 
 export default async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   for await (const { type, data } of events) {
-    if (type === "test:fail" && data.details.type !== "suite") tell({ test: data.name, ...judge(data.details.error) });
+    if (type === "test:fail" && data.details.type !== "suite") tell(judge(data.name, data.details.error));
     if (type === "test:pass" && data.name === "the end") {
       tell({ state: "green" });
       process.exit(); // whatever a test has left running
@@ -47,19 +48,19 @@ export default async function* report(events: AsyncIterable<TestEvent>): AsyncGe
   }
 }
 
-function judge(failure: Error): Partial<Status> {
+function judge(test: string, failure: Error): Status {
   const error = failure.cause instanceof Error ? failure.cause : failure; // of a test that took too long the cause is a text
   const { message = "", stack = "", operator, actual, expected, generatedMessage } = Object(error);
-  const problem = { message, stack };
+  const problem = { message, stack, printed: printed[test] };
   if (/^(waited in vain|test timed out)/.test(message)) {
     problem.message += "\nDoes it wait for what never comes, or try without end? Or is the machine busy?";
-    return { state: "timed out", isLate: true, problem };
+    return { state: "timed out", test, isLate: true, problem };
   }
   const isOpen = message.startsWith("write me"); // a function that is called while the file loads
   const state = status.state === "did not load" && !isOpen ? "did not load" : "red";
-  if (!["strictEqual", "deepStrictEqual", "match"].includes(operator)) return { state, problem };
+  if (!["strictEqual", "deepStrictEqual", "match"].includes(operator)) return { state, test, problem };
   const [said, ending = ""] = message.split(/\n\n(?=the turn ended with: |a result says: )/);
   problem.message = `${generatedMessage ? "" : said}\n${ending}`;
   const show = (value: unknown) => inspect(value, { depth: 8, breakLength: 120, maxStringLength: 1_000 });
-  return { state, problem: { ...problem, wanted: show(expected), came: show(actual) } };
+  return { state, test, problem: { ...problem, wanted: show(expected), came: show(actual) } };
 }

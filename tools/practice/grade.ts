@@ -87,7 +87,7 @@ async function run(job: Job, test?: string): Promise<Failure | undefined> {
   const status = await start(job, file, output, test);
   const printed = fs.readFileSync(output, "utf8");
   const [error = "The process ended before its tests did."] = /^\w*Error.*|(?<=ERROR: ).*/m.exec(printed) ?? [];
-  const problem = status.problem ? { ...status.problem, printed } : { message: error, stack: printed };
+  const { problem = { message: error, stack: printed } } = status;
   fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5 }); // a command that still waits for a file there ends
   if (status.state !== "green") return { ...status, step, problem: inReadersLines(problem, file, lines) };
 }

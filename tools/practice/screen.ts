@@ -47,6 +47,9 @@ function adviceFor(lesson: Lesson, { state, own, failure, types, done, green }: 
     `practice/${basename(lesson.file)}; the page: ${lesson.page}, "${current.page.replaceAll("`", "")}"`,
     "the functions of other steps are the lesson's own while this one is graded",
   ];
+  const toWrite = stepsOf(lesson).flatMap(({ functions }) => functions);
+  const given = written.filter((name) => !toWrite.some((each) => each === name || each.startsWith(`${name}.`)));
+  if (given.length > 0) lines.push(`not as it was given: ${given.map(lineOf).join(", ")}`);
   const before = read(green[current.name] ?? "");
   const changed = changedBetween(before, read(textOf(fileFor(lesson, own, current.name))));
   if (changed.length > 0) lines.push(`it was green; since then you changed ${changed.map(lineOf).join(", ")}`);
@@ -65,8 +68,9 @@ function explain(lesson: Lesson, problem: Problem): string[] {
   if (code) lines.push(`${suite}:${at}   ${code}`);
   const thrown = thrownAt(problem);
   if (thrown) lines.push(`thrown at ${thrown}`);
-  if (printed) lines.push("printed by console.log:", ...printed.trimEnd().split("\n").slice(-5));
-  return lines.map((line) => (line.length > 300 ? `${line.slice(0, 300)} …` : line));
+  if (printed) lines.push("printed by console.log:", ...printed.trimEnd().split("\n").slice(0, 10));
+  const safe = lines.map((line) => line.replace(/[\p{Cc}\p{Cf}]/gu, "�")); // a test's text may drive a terminal
+  return safe.map((line) => (line.length > 300 ? `${line.slice(0, 300)} …` : line));
 }
 
 const thrownAt = ({ stack }: Problem) => /practice\/s\d\d\w*\.ts:\d+/.exec(stack)?.[0];

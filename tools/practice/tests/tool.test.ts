@@ -94,14 +94,20 @@ for (const [what, name, text, words] of [
     /thrown at practice\/s03_todo_write\.ts:\d+\n(.|\n)*→ step 1 of 2: look at TodoManager\.update \(line \d+\), TodoManager\.render/,
   ],
   [
-    "what the reader's console.log prints is shown, the last lines of it",
+    "what the reader's console.log prints in that test is shown, the first lines of it; none can drive the terminal",
     "s03",
     changed(
       "s03",
       "let roundsWithoutTodo = 0;",
-      'let roundsWithoutTodo = 1;\n  for (const n of [1, 2, 3, 4, 5]) console.log("mine", n);',
+      'let roundsWithoutTodo = 1;\n  for (const n of [1, 2, 3, 4, 5]) console.log("mine\\x1b[2J", n);',
     ),
-    /✗ s03: the reminder(.|\n)*\n {2}printed by console\.log:\n {2}mine 1\n(.|\n)* {2}mine 5\n\n→ step 2 of 2/,
+    /✗ s03: the reminder(.|\n)*\n {2}printed by console\.log:\n {2}mine�\[2J 1\n(.|\n)* {2}mine�\[2J 5\n\n→ step 2 of 2/,
+  ],
+  [
+    "what was given and is not as it was is named",
+    "s01",
+    changed("s01", "content: reply.content });", "content: [] });").replace("exec 2>&1", "true"),
+    /step 1 of 5: look at agentLoop(.|\n)*\n {2}not as it was given: runBash \(line \d+\)\n/,
   ],
   [
     "an error of the compiler keeps the bar where it was, and names the line",

@@ -367,7 +367,7 @@ const isSame = (one: Message, other: Message | undefined) =>
   one.blocks.some(
     ({ kind, text }) =>
       kind !== "thinking" &&
-      !text.startsWith("<reminder>") &&
+      !text.startsWith("<") && // a reminder, a file
       other?.blocks.some((each) => each.kind === kind && each.text === text),
   );
 

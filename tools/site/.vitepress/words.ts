@@ -77,11 +77,11 @@ const EN = {
     kept: "The cache is cold, but layer 1 would save less than 40 % of the limit: not worth forgetting anything.",
     cleared: (results: number) => `Layer 1: ${results} old results are a line each; the newest 3 answered ones stay.`,
     price: (room: number, once: number, later: number, isSummary: boolean) =>
-      `Room for ${number(room)} tokens. At full price: ${number(Math.abs(once))} ${once > 0 ? "more" : "less"} now${isSummary ? ", with the summary" : ""}, ${number(later)} less in each later model call. `,
+      `Room for ${number(room)} tokens. At full price: ${number(Math.abs(once))} ${once > 0 ? "more" : "less"} now${isSummary ? " with the summary" : ""}, ${number(later)} less per later model call${once > 0 ? `: even after ${Math.ceil(once / later)}` : ""}. `,
     fits: (read: number, same: number, back: number, isCold: boolean) => {
       if (isCold) return "The cache was empty, so nothing in it is lost.";
       if (same === 0) return "The messages begin with another request, so nothing in the cache fits.";
-      return `Unchanged up to the request, ${back} blocks back; the cache is searched 20 back: ${number(read)} found.`;
+      return `Unchanged until ${back} blocks back; the cache looks 20 back: ${number(read)} found.`;
     },
     thinking: "Thinking has become text: its signature is bound to everything before it, and that has changed.",
     before: (isAsked: boolean, tokens: number, limit: number) =>
@@ -172,7 +172,7 @@ const ZH: typeof EN = {
     kept: "缓存已冷，但第一层省下的不到上限的 40%，不值得为此遗忘什么。",
     cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型回应过的结果中，最新的三个保留。`,
     price: (room, once, later, isSummary) =>
-      `腾出 ${number(room)} token。按全价折算：这一次${once > 0 ? "多" : "少"}付 ${number(Math.abs(once))}${isSummary ? "（含写摘要）" : ""}，以后每次模型调用少付 ${number(later)}。`,
+      `腾出 ${number(room)} token。按全价折算：这一次${once > 0 ? "多" : "少"}付 ${number(Math.abs(once))}${isSummary ? "（含写摘要）" : ""}，以后每次模型调用少付 ${number(later)}${once > 0 ? `，${Math.ceil(once / later)} 次后回本` : ""}。`,
     fits: (read, same, back, isCold) => {
       if (isCold) return "缓存本来就是空的，没有损失。";
       if (same === 0) return "消息的开头换成了另一个请求，缓存里没有可以命中的内容。";

@@ -265,9 +265,10 @@ describe("in s06", async () => {
       const written = asked ? full(asked) + 5 * asked.output_tokens : 0;
       const once = Math.round(written + full(usage) - (estimate - read) - 0.05 * read);
       const room = estimate - promptOf(usage);
-      const now = `${number(Math.abs(once))} ${once > 0 ? "more" : "less"} now${summary ? ", with the summary" : ""}`;
-      const price = `Room for ${number(room)} tokens. At full price: ${now}, ${number(Math.round(0.05 * room))} less in each later model call.`;
+      const now = `${number(Math.abs(once))} ${once > 0 ? "more" : "less"} now${summary ? " with the summary" : ""}`;
+      const price = `Room for ${number(room)} tokens. At full price: ${now}, ${number(Math.round(0.05 * room))} less per later model call`;
       assert.ok(says.includes(price), `${says}: ${price}`);
+      assert.equal(says.includes(`: even after ${Math.ceil(once / Math.round(0.05 * room))}. `), once > 0, says);
       assert.match(says, reasons[i] ?? /never/);
       assert.equal(usage.cache_read_input_tokens > 0, says.includes("1,145 found"));
     }
