@@ -195,8 +195,10 @@ describe("before each call", () => {
   test("past the limit old results go, and if that is enough there is no summary", async () => {
     fileOf("a.txt", 3_500);
     const four = call(...Array(4).fill(use("read_file", { path: "a.txt" })));
-    const { error, sent, printed } = await talkTo(medium).ask("go", four, four, four, say("done"));
+    const talk = talkTo(medium);
+    const { error, sent, printed } = await talk.ask("go", four, four, four, say("done"));
     assert.deepEqual([error, kinds(sent)], ["", "call call call call"]);
+    assert.equal(rewritesIn(talk.state.file).at(-1)?.trigger, "micro", "what the transcript calls it");
     assert.match(printed, /\[micro_compact\].*\d/, "the user reads [micro_compact], and how many tokens that saved");
     const cleared = contents(sent.at(-1)?.messages).filter((text) => text === CLEARED);
     assert.equal(cleared.length, 5, "of eight that were answered");
@@ -292,6 +294,8 @@ describe("layer 2", () => {
     const { messages, options } = await longTalk();
     const more = await watch(() => small.autoCompact(messages, "tool", options, "the names"), [say("A summary.")]);
     assert.match(lastTextOf(more.sent[0] ?? assert.fail()), /the names/, "what to keep above all");
+    assert.match(printed, /\[auto_compact triggered\]/);
+    assert.match(more.printed, /\[manual compact\]/, "if it was asked for");
   });
 
   test("between turns leaves the summary, the todo list and the files, and the model has answered them", async () => {
@@ -311,6 +315,10 @@ describe("layer 2", () => {
     const child = await longTalk(optionsFor(small, { tools: small.TOOLS.filter(({ name }) => name !== "todo") }));
     await child.compact(say("A summary."));
     assert.deepEqual(afterSummary(child.messages[0], "A summary."), [""], "a subagent has no todo list");
+    small.TODO.items = [];
+    const unplanned = await longTalk();
+    await unplanned.compact(say("A summary."));
+    assert.deepEqual(afterSummary(unplanned.messages[0], "A summary."), [""], "an empty todo list is left out");
   });
 
   test("within a turn keeps the order: the request, what was done for it, the calls after that", async () => {

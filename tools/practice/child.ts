@@ -59,8 +59,9 @@ function judge(test: string, failure: Error): Status {
   const isOpen = message.startsWith("write me"); // a function that is called while the file loads
   const state = status.state === "did not load" && !isOpen ? "did not load" : "red";
   if (!["strictEqual", "deepStrictEqual", "match"].includes(operator)) return { state, test, problem };
-  const [said, ending = ""] = message.split(/\n\n(?=the turn ended with: |a result says: )/);
-  problem.message = `${generatedMessage ? "" : said}\n${ending}`;
+  const [said] = message.split("\n"); // what follows compares them, too
+  const [ending = ""] = /\n\n(the turn ended with: |a result says: ).*/s.exec(message) ?? [];
+  problem.message = `${generatedMessage ? "" : said}${ending}`;
   const show = (value: unknown) => inspect(value, { depth: 8, breakLength: 120, maxStringLength: 1_000 });
   return { state, test, problem: { ...problem, wanted: show(expected), came: show(actual) } };
 }

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import fs from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { deflateSync, inflateSync } from "node:zlib";
 import { type Lesson, readLessons } from "../docs/lessons.ts";
 import { check, type Kept } from "./grade.ts";
 import { draw } from "./screen.ts";
@@ -39,7 +40,7 @@ function begin(lesson: Lesson, isReset = false): void {
   if (isReset && fs.existsSync(file)) {
     const old = `${file}.${Date.now()}.old`;
     fs.renameSync(file, old);
-    fs.rmSync(`${file}.progress`, { force: true });
+    fs.rmSync(`${file}.kept`, { force: true });
     console.log(`Yours is practice/${basename(old)} now.`);
   }
   if (fs.existsSync(file)) return;
@@ -48,8 +49,8 @@ function begin(lesson: Lesson, isReset = false): void {
 }
 
 function keptOf(lesson: Lesson): Kept {
-  const file = `${fileOf(lesson)}.progress`;
-  return fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, "utf8")) : { done: 0, green: {} };
+  const file = `${fileOf(lesson)}.kept`;
+  return fs.existsSync(file) ? JSON.parse(`${inflateSync(fs.readFileSync(file))}`) : { done: 0, green: {} };
 }
 
 /** The hint, or the lesson's own functions, for the step that was red in the last run. When all are green, the functions of all. */
@@ -93,7 +94,8 @@ async function show(lesson: Lesson, signal: AbortSignal, isWhole = true): Promis
   const next = [...lessons.values()].find(({ before }) => before === lesson)?.name;
   if (process.stdout.isTTY) console.clear();
   console.log(draw(lesson, progress, (Date.now() - began) / 1_000, next));
-  fs.writeFileSync(`${fileOf(lesson)}.progress`, JSON.stringify({ done, green } satisfies Kept));
+  const kept = JSON.stringify({ done, green } satisfies Kept); // a search of the folder would find the lesson's functions in it
+  fs.writeFileSync(`${fileOf(lesson)}.kept`, deflateSync(kept));
   process.exitCode = state === "green" ? 0 : 1;
   return state === "green";
 }

@@ -40,10 +40,13 @@ function adviceFor(lesson: Lesson, { state, own, failure, types, done, green }: 
   };
   const written = changedBetween(read(skeletonOf(lesson)), own);
   const open = current.functions.filter((name) => !written.includes(name));
-  const what =
-    open.length > 0 ? `write ${open.map(lineOf).join(", ")}` : `look at ${current.functions.map(lineOf).join(", ")}`;
+  const begun = current.functions.filter((name) => written.includes(name));
+  const names = { "look at": begun, write: open };
+  const what = Object.entries(names).flatMap(([verb, all]) =>
+    all.length > 0 ? `${verb} ${all.map(lineOf).join(", ")}` : [],
+  );
   const lines = [
-    `step ${done + 1} of ${stepsOf(lesson).length}: ${what}`,
+    `step ${done + 1} of ${stepsOf(lesson).length}: ${what.join("; ")}`,
     `practice/${basename(lesson.file)}; the page: ${lesson.page}, "${current.page.replaceAll("`", "")}"`,
     "the functions of other steps are the lesson's own while this one is graded",
   ];
@@ -82,5 +85,7 @@ function compare(wanted: string, came: string): string[] {
   if (lines.length > 8) lines.splice(4, lines.length - 8, "…");
   if (isOneLine || wanted.startsWith("/")) return [`wanted  ${wanted}`, `came    ${lines.join("\n          ")}`];
   const { hunks } = structuredPatch("", "", `${wanted}\n`, `${came}\n`, "", "", { context: 1 });
-  return ["wanted: the lines with -; came: those with +", ...hunks.flatMap(({ lines }) => lines).slice(0, 10)];
+  const all = hunks.flatMap(({ lines }) => lines);
+  const some = ["-", "+"].flatMap((sign) => all.filter((line) => line.startsWith(sign)).slice(0, 5));
+  return ["wanted: the lines with -; came: those with +", ...some];
 }
