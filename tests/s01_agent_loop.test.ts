@@ -34,6 +34,7 @@ while [ -e child ] || [ -e parent ]; do wait; done`;
 const isUp = (cwd: string) => hasPid("child", cwd) && hasPid("parent", cwd);
 const bothEnd = (cwd: string) => until(() => !isRunning(pidIn("child", cwd)) && !isRunning(pidIn("parent", cwd)));
 /** Runs until there is a file `go`, or its folder is emptied. */
+const UNTIL_GO = 'until [ -e go ] || [ ! -d "$PWD" ]; do sleep 0.02; done'; // the folder of a run that is stopped goes
 const WAIT = "echo begun; touch begun; until [ -e go ] || [ ! -e begun ]; do sleep 0.02; done";
 const goOnIn = (cwd: string) => writeFileSync(join(cwd, "go"), "");
 
@@ -462,7 +463,7 @@ describe("side by side", { concurrency: 6, timeout: 120_000 }, () => {
     test("leaves a job in the background alive; the result comes at once, and names a job that holds the output", async (t) => {
       const cwd = newFolder(t);
       const stop = new AbortController();
-      const job = (name: string) => `(until [ -e go ]; do sleep 0.02; done; head -c 300000 /dev/zero && touch ${name})`;
+      const job = (name: string) => `(${UNTIL_GO}; head -c 300000 /dev/zero && touch ${name})`;
       const output = await run(cwd, `${job("quiet")} > /dev/null 2>&1 & ${job("loud")} & echo begun`, stop.signal);
       assert.match(output, /^begun\n.+/);
       const quiet = `(touch up; ${job("third")}) > /dev/null 2>&1 & until [ -e up ]; do sleep 0.02; done; echo begun`;
@@ -504,7 +505,7 @@ describe("side by side", { concurrency: 6, timeout: 120_000 }, () => {
     const short = lesson.slice(0, 3);
 
     test(`${short}: carries out a request of several words, and leaves a job in the background alive`, async (t) => {
-      const job = "(until [ -e go ]; do sleep 0.02; done; touch after) > /dev/null 2>&1 &";
+      const job = `(${UNTIL_GO}; touch after) > /dev/null 2>&1 &`;
       const run = await start(t, lesson, ["-y", "please", "make it"], {
         replies: [bash(`${job} echo 6`), say("All done.")],
       });
