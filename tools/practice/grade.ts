@@ -4,7 +4,7 @@ import fs from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
-import { build, type PluginBuild } from "esbuild";
+import { type BuildOptions, build, type OutputFile, type Plugin } from "esbuild";
 import { PROGRAM } from "../../tests/program.ts";
 import type { Lesson } from "../docs/lessons.ts";
 import type { Problem, State, Status } from "./child.ts";
@@ -92,22 +92,46 @@ async function run(job: Job, test?: string): Promise<Failure | undefined> {
   if (status.state !== "green") return { ...status, step, problem: inReadersLines(problem, file, lines) };
 }
 
-/** Makes programs of the suite and of the reader's file, which is each lesson's: one file starts faster than hundreds. */
+const FORMAT: BuildOptions = { ...PROGRAM, external: ["esbuild", "yaml"], sourcemap: "inline", sourcesContent: false };
+const suites = new Map<string, Promise<OutputFile[]>>(); // compiled once: that takes longer than all the rest
+
+/** For esbuild: what is imported by such a name is in another file. */
+const isIn = (filter: RegExp, pathOf: (name: string) => string): Plugin => ({
+  name: `${filter}`,
+  setup: ({ onResolve }) => onResolve({ filter }, ({ path }) => ({ path: pathOf(path), external: true })),
+});
+
+/** Compiles the suite and the packages that lessons import: one file starts faster than hundreds. */
+async function compileSuite(lesson: Lesson): Promise<OutputFile[]> {
+  const suite = { child: "tools/practice/child.ts", "tests/suite": suiteOf(lesson) };
+  const { outputFiles = [] } = await build({
+    ...FORMAT,
+    entryPoints: { ...suite, sdk: "@anthropic-ai/sdk", zod: "zod" },
+    absWorkingDir: process.cwd(),
+    outdir: ".",
+    outExtension: { ".js": ".mjs" },
+    splitting: true,
+    write: false,
+    plugins: [isIn(/\/agents\/s\d\d_/, () => "../agents/lesson.mjs")],
+  });
+  return outputFiles;
+}
+
+/** Puts the programs of the suite beside that of the reader's file, which is each lesson's. */
 async function compile({ lesson }: Job, file: string): Promise<void> {
   const folder = dirname(file);
   fs.chmodSync(folder, 0o711); // a test of root's runs the agent as another user
   for (const name of ["node_modules", "skills"]) fs.symlinkSync(resolve(name), join(folder, name));
-  const setup = ({ onResolve }: PluginBuild) => onResolve({ filter: /\/agents\/s\d\d_/ }, () => ({ path: file }));
+  fs.mkdirSync(join(folder, "tests"));
+  const suite = suites.get(lesson.name) ?? compileSuite(lesson);
+  suites.set(lesson.name, suite);
+  for (const { path, contents } of await suite) fs.writeFileSync(join(folder, relative("", path)), contents);
+  const plugins = [isIn(/^(@anthropic-ai\/sdk|zod)$/, (name) => `../${basename(name)}.mjs`)];
   await build({
-    ...PROGRAM,
-    entryPoints: { child: "tools/practice/child.ts", "tests/suite": suiteOf(lesson), "agents/lesson": file },
-    outdir: folder,
-    outExtension: { ".js": ".mjs" },
-    external: ["esbuild", "yaml"],
-    splitting: true,
-    plugins: [{ name: "the reader's file", setup }],
-    sourcemap: "inline",
-    sourcesContent: false,
+    ...FORMAT,
+    entryPoints: [file],
+    outfile: join(folder, "agents/lesson.mjs"),
+    plugins,
     logLevel: "silent",
   });
 }
