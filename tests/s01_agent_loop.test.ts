@@ -33,8 +33,9 @@ const ENDLESS = `(trap '' TERM; sh -c 'echo $PPID' > child; while [ -e child ]; 
 while [ -e child ] || [ -e parent ]; do wait; done`;
 const isUp = (cwd: string) => hasPid("child", cwd) && hasPid("parent", cwd);
 const bothEnd = (cwd: string) => until(() => !isRunning(pidIn("child", cwd)) && !isRunning(pidIn("parent", cwd)));
+/** Waits for a file `go`, or until its folder is gone: then the run of these tests was stopped. */
+const UNTIL_GO = 'until [ -e go ] || [ ! -d "$PWD" ]; do sleep 0.02; done';
 /** Runs until there is a file `go`, or its folder is emptied. */
-const UNTIL_GO = 'until [ -e go ] || [ ! -d "$PWD" ]; do sleep 0.02; done'; // the folder of a run that is stopped goes
 const WAIT = "echo begun; touch begun; until [ -e go ] || [ ! -e begun ]; do sleep 0.02; done";
 const goOnIn = (cwd: string) => writeFileSync(join(cwd, "go"), "");
 

@@ -92,7 +92,8 @@ async function run(job: Job, test?: string): Promise<Failure | undefined> {
   if (status.state !== "green") return { ...status, step, problem: inReadersLines(problem, file, lines) };
 }
 
-const FORMAT: BuildOptions = { ...PROGRAM, external: ["esbuild", "yaml"], sourcemap: "inline", sourcesContent: false };
+const MAPS = { sourcemap: "inline", sourcesContent: false } as const;
+const FORMAT: BuildOptions = { ...PROGRAM, ...MAPS, external: ["esbuild", "yaml"], logLevel: "silent" };
 const suites = new Map<string, Promise<OutputFile[]>>(); // compiled once: that takes longer than all the rest
 
 /** For esbuild: what is imported by such a name is in another file. */
@@ -127,13 +128,7 @@ async function compile({ lesson }: Job, file: string): Promise<void> {
   suites.set(lesson.name, suite);
   for (const { path, contents } of await suite) fs.writeFileSync(join(folder, relative("", path)), contents);
   const plugins = [isIn(/^(@anthropic-ai\/sdk|zod)$/, (name) => `../${basename(name)}.mjs`)];
-  await build({
-    ...FORMAT,
-    entryPoints: [file],
-    outfile: join(folder, "agents/lesson.mjs"),
-    plugins,
-    logLevel: "silent",
-  });
+  await build({ ...FORMAT, entryPoints: [file], outfile: join(folder, "agents/lesson.mjs"), plugins });
 }
 
 /** Runs the child until it ends, and ends it if a loop keeps it from telling how it stands. */

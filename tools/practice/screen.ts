@@ -5,8 +5,7 @@ import { styleText } from "node:util";
 import { structuredPatch } from "diff";
 import type { Lesson } from "../docs/lessons.ts";
 import type { Problem } from "./child.ts";
-import type { Progress } from "./grade.ts";
-import { suiteOf } from "./grade.ts";
+import { type Progress, suiteOf } from "./grade.ts";
 import { changedBetween, fileFor, read, skeletonOf, stepsOf, textOf } from "./skeleton.ts";
 
 export function draw(lesson: Lesson, progress: Progress, seconds: number, next?: string): string {
