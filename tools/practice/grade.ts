@@ -4,7 +4,7 @@ import fs from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
-import { type BuildOptions, build, type OutputFile, type Plugin } from "esbuild";
+import { build, type OutputFile, type Plugin } from "esbuild";
 import { PROGRAM } from "../../tests/program.ts";
 import type { Lesson } from "../docs/lessons.ts";
 import type { Problem, State, Status } from "./child.ts";
@@ -92,28 +92,24 @@ async function run(job: Job, test?: string): Promise<Failure | undefined> {
   if (status.state !== "green") return { ...status, step, problem: inReadersLines(problem, file, lines) };
 }
 
-const MAPS = { sourcemap: "inline", sourcesContent: false } as const;
-const FORMAT: BuildOptions = { ...PROGRAM, ...MAPS, external: ["esbuild", "yaml"], logLevel: "silent" };
+const FORMAT = { ...PROGRAM, sourcemap: "inline", sourcesContent: false, logLevel: "silent" } as const;
 const suites = new Map<string, Promise<OutputFile[]>>(); // compiled once: that takes longer than all the rest
-
-/** For esbuild: what is imported by such a name is in another file. */
-const isIn = (filter: RegExp, pathOf: (name: string) => string): Plugin => ({
-  name: `${filter}`,
-  setup: ({ onResolve }) => onResolve({ filter }, ({ path }) => ({ path: pathOf(path), external: true })),
-});
 
 /** Compiles the suite and the packages that lessons import: one file starts faster than hundreds. */
 async function compileSuite(lesson: Lesson): Promise<OutputFile[]> {
+  const own: Plugin["setup"] = ({ onResolve }) =>
+    onResolve({ filter: /\/agents\/s\d\d_/ }, () => ({ path: "../agents/lesson.mjs", external: true }));
   const suite = { child: "tools/practice/child.ts", "tests/suite": suiteOf(lesson) };
-  const { outputFiles = [] } = await build({
+  const { outputFiles } = await build({
     ...FORMAT,
     entryPoints: { ...suite, sdk: "@anthropic-ai/sdk", zod: "zod" },
     absWorkingDir: process.cwd(),
+    external: ["esbuild", "yaml"],
     outdir: ".",
     outExtension: { ".js": ".mjs" },
     splitting: true,
     write: false,
-    plugins: [isIn(/\/agents\/s\d\d_/, () => "../agents/lesson.mjs")],
+    plugins: [{ name: "each lesson is the reader's", setup: own }],
   });
   return outputFiles;
 }
@@ -127,8 +123,9 @@ async function compile({ lesson }: Job, file: string): Promise<void> {
   const suite = suites.get(lesson.name) ?? compileSuite(lesson);
   suites.set(lesson.name, suite);
   for (const { path, contents } of await suite) fs.writeFileSync(join(folder, relative("", path)), contents);
-  const plugins = [isIn(/^(@anthropic-ai\/sdk|zod)$/, (name) => `../${basename(name)}.mjs`)];
-  await build({ ...FORMAT, entryPoints: [file], outfile: join(folder, "agents/lesson.mjs"), plugins });
+  const alias = { "@anthropic-ai/sdk": "../sdk.mjs", zod: "../zod.mjs" };
+  const outfile = join(folder, "agents/lesson.mjs");
+  await build({ ...FORMAT, entryPoints: [file], outfile, alias, external: ["../*.mjs", "yaml"] });
 }
 
 /** Runs the child until it ends, and ends it if a loop keeps it from telling how it stands. */

@@ -38,14 +38,9 @@ function adviceFor(lesson: Lesson, { state, own, failure, types, done, green }: 
     return from ? `${name} (line ${body.from - 1})` : `${name} (not in the file)`;
   };
   const written = changedBetween(read(skeletonOf(lesson)), own);
-  const open = current.functions.filter((name) => !written.includes(name));
-  const begun = current.functions.filter((name) => written.includes(name));
-  const names = { "look at": begun, write: open };
-  const what = Object.entries(names).flatMap(([verb, all]) =>
-    all.length > 0 ? `${verb} ${all.map(lineOf).join(", ")}` : [],
-  );
+  const what = current.functions.map((name) => `${written.includes(name) ? "look at" : "write"} ${lineOf(name)}`);
   const lines = [
-    `step ${done + 1} of ${stepsOf(lesson).length}: ${what.join("; ")}`,
+    `step ${done + 1} of ${stepsOf(lesson).length}: ${what.join(", ")}`,
     `practice/${basename(lesson.file)}; the page: ${lesson.page}, "${current.page.replaceAll("`", "")}"`,
     "the functions of other steps are the lesson's own while this one is graded",
   ];

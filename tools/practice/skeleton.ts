@@ -19,10 +19,7 @@ export function read(text: string): Code {
   return { lines, parts: declarations({ lines }) };
 }
 
-export function partOf(code: Code, name: string): string[] {
-  const part = code.parts.get(name);
-  return part ? codeOf(code, part) : [];
-}
+export const partOf = (code: Code, name: string): string[] => codeOf(code, code.parts.get(name) ?? { from: 1, to: 0 });
 
 /** What is declared in `before` and is not the same now. */
 export function changedBetween(before: Code, now: Code): string[] {

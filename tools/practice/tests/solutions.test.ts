@@ -73,7 +73,7 @@ describe("solutions", { concurrency: 3 }, () => {
     for (const [what, { expect, ...changes }] of Object.entries(wrong)) {
       test(`${lesson.name}, wrong: ${what}`, async () => {
         const own = read(changed(lesson, changes));
-        const failure = await firstRed({ lesson, own, patience: 10_000 }, { green: { ...known } });
+        const failure = await firstRed({ lesson, own, patience: 5_000 }, { green: { ...known } });
         const found = `${failure?.state}: ${failure?.test}: ${failure?.problem.message}`;
         assert.equal(failure?.step, expect, found);
         assert.notEqual(failure?.state, "did not load", found);

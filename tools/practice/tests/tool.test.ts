@@ -91,7 +91,7 @@ for (const [what, name, text, words] of [
     "the line that threw is named",
     "s03",
     changed("s03", 'marks = { pending: "[ ]",', 'marks = { pending: JSON.parse("["),'),
-    /thrown at practice\/s03_todo_write\.ts:\d+\n(.|\n)*→ step 1 of 2: look at TodoManager\.update \(line \d+\), TodoManager\.render/,
+    /thrown at practice\/s03_todo_write\.ts:\d+\n(.|\n)*→ step 1 of 2: look at TodoManager\.update \(line \d+\), look at TodoManager\.render/,
   ],
   [
     "what the reader's console.log prints in that test is shown, the first lines of it; none can drive the terminal",

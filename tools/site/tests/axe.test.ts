@@ -10,8 +10,9 @@ describe("axe finds nothing", () => {
   const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
   const S06 = "s06_context_compact";
   const code = ["index", "s01_agent_loop", "changes/s03", "source/tests/steps.test.ts", "viewer"];
+  const inChinese = hasChinese ? ["zh/index", "zh/s01_agent_loop"] : [];
   const looks = [
-    { colorScheme: "light", viewport: WIDE, names: code },
+    { colorScheme: "light", viewport: WIDE, names: [...code, ...inChinese] },
     { colorScheme: "dark", viewport: WIDE, names: [...code, S06] },
     { colorScheme: "light", viewport: PHONE, names: ["index", S06, "benchmarks"] },
   ] as const;
@@ -19,8 +20,7 @@ describe("axe finds nothing", () => {
     test(`${colorScheme}, ${viewport.width} pixels wide`, async () => {
       const found: string[] = [];
       const seen = new Set(["start"]); // steps: one of each kind
-      const inChinese = hasChinese ? ["zh/index", "zh/s01_agent_loop"] : [];
-      for (const path of [...names, ...inChinese].map((name) => `${name}.html`))
+      for (const path of names.map((name) => `${name}.html`))
         await visit(path, { colorScheme, viewport }, async (page) => {
           await page.evaluate(axe);
           const look = async (where: object, options: object) => {
@@ -33,6 +33,8 @@ describe("axe finds nothing", () => {
           const rules = { "label-content-name-mismatch": { enabled: false } };
           await look({ include: "html", exclude: ".rest" }, { rules });
           if (!/s0\d_/.test(path)) return;
+          // axe goes through all elements each time, of which most are what colours the script
+          await page.evaluate(`for (const line of document.querySelectorAll(".rest .line")) line.textContent += ""`);
           const next = page.locator('.player [data-do=next][aria-disabled="false"]');
           while ((await next.count()) > 0) {
             await next.evaluate((button: HTMLElement) => button.click());
