@@ -6,8 +6,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import { readLessons } from "../../docs/lessons.ts";
-import { check } from "../grade.ts";
-import { skeletonOf, stepsOf } from "../skeleton.ts";
+import { check, firstRed } from "../grade.ts";
+import { read, skeletonOf, stepsOf } from "../skeleton.ts";
 import { folderOf, root } from "./root.ts";
 
 const lessons = [...readLessons(root).values()].filter(({ name }) => (process.env.LESSONS ?? name).includes(name));
@@ -20,15 +20,15 @@ describe("step by step", { concurrency: 2 }, () => {
     test(`${lesson.name}: what is written is green, and the first step that is not is the one to write`, async () => {
       const file = join(folderOf(`steps-${lesson.name}`), basename(lesson.file));
       const kept = { done: 0, green: {} };
-      const options = { patience: 60_000 };
+      const patience = 60_000;
       for (const [i, { name }] of steps.entries()) {
-        writeFileSync(file, skeletonOf(lesson, functionsTo(i)));
-        const { state, done, failure } = await check(lesson, file, kept, options);
-        assert.deepEqual([state, failure?.step, done], ["red", name, i], failure?.test);
+        const own = read(skeletonOf(lesson, functionsTo(i)));
+        const failure = await firstRed({ lesson, own, patience }, kept);
+        assert.deepEqual([failure?.state, failure?.step], ["red", name], failure?.test);
       }
       writeFileSync(file, readFileSync(join(root, lesson.file)));
-      const { state, failure, types, isWhole } = await check(lesson, file, kept, options);
-      assert.deepEqual([state, failure, types, isWhole], ["green", undefined, [], true]);
+      const { state, failure, done, types, isWhole } = await check(lesson, file, kept, { patience });
+      assert.deepEqual([state, failure, done, types, isWhole], ["green", undefined, steps.length, [], true]);
     });
   }
 });
