@@ -150,7 +150,7 @@ for (const [what, name, text, words] of [
 
 test("a loop that blocks the process is stopped, and the test is named", async () => {
   const endless = changed("s03", "this.items = items;", "while (Date.now() > 0);");
-  const screen = await screenOf("s03", endless, 10_000);
+  const screen = await screenOf("s03", endless, 4_000);
   assert.match(
     screen,
     /timed out(.|\n)*✗ s03: the list shows a mark and a number.*\n\n {2}Stopped: .*loop that never ends/,

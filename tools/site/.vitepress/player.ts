@@ -53,7 +53,7 @@ function bar({ calls, limit, window }: Run, { label, read, fresh, cache }: Reque
   const end = limit ? count("limit", labels.limit(limit)) : `<span>${labels.scale(Math.round(span), window)}</span>`;
   return `<div class="request" data-span="${span}" data-unit="${labels.unit}">
 <p><b class="label">${label}</b> <b class="total">${number(read + fresh)} ${labels.unit}</b> <span class="cache">${cache}</span></p>
-<div class="meter"><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i>${mark}</div>
+<div class="meter"><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i><i class="without"></i>${mark}</div>
 <p class="counts">${count("read", `${labels.read} <b>${number(read)}</b>`)}${count("fresh", `${labels.fresh} <b>${number(fresh)}</b>`)}${end}</p>
 </div>`;
 }
@@ -75,14 +75,14 @@ ${button("previous", "‹")}${button("next", "›")}<button type="button" class=
 }
 
 function show(item: Item, start: number, began: number, labels: Labels): string {
-  const { message, says = "", code, child, at, arrived, struck, until, brief } = item;
+  const { message, says = "", code, child, at, arrived, sent, struck, until, brief } = item;
   const from = at[0] ?? arrived;
   const last = Math.max(arrived, ...at);
   const kind = message?.role ?? "event";
   const states = { child, brief, later: from > start, old: last < began, pending: from <= start && arrived > start };
   const classes = Object.entries(states).flatMap(([name, is]) => (is ? name : []));
   const blocks = message?.blocks.map((block, i) => showBlock(block, at[i] ?? from, labels)).join("");
-  return `<li class="${[kind, ...classes].join(" ")}" ${data({ from, in: arrived, last, struck, until })}>${message ? `<b>${kind}</b>${blocks}` : says}${code ? ` <code>${escaped(code)}</code>` : ""}</li>`;
+  return `<li class="${[kind, ...classes].join(" ")}" ${data({ from, in: arrived, last, sent, struck, until })}>${message ? `<b>${kind}</b>${blocks}` : says}${code ? ` <code>${escaped(code)}</code>` : ""}</li>`;
 }
 
 const data = (steps: Record<string, number | undefined>) =>

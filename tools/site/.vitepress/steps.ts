@@ -28,8 +28,9 @@ const LINES: Record<string, string> = {
   resume: 'replaceHistory(messages, history, "resume"',
 };
 
-/** What the next model call sends, in tokens; while none comes, what the cache has. `isOpen`: what is new in it isn't there yet. */
-export type Request = { label: string; read: number; fresh: number; cache: string; isWarm: boolean; isOpen: boolean };
+/** What the next model call sends, in tokens; while none comes, what the cache has. `without`: before a compaction. `isOpen`: what is new isn't there yet. */
+export type Request = Tokens & { label: string; cache: string; isWarm: boolean; isOpen: boolean };
+type Tokens = Record<"read" | "fresh" | "without", number>;
 /**
  * `line` is what runs, `inside` its function; of rounds that are one step, `first` and `last` are all their lines. `code` comes after what it
  * `says`, `value` beside the line. Sections name it: "call", "run bash". `mark` is what the slider shows there.
@@ -59,6 +60,7 @@ export type Item = {
   child: boolean;
   at: number[];
   arrived: number;
+  sent?: number; // at this step a warm cache has it
   struck?: number;
   until?: number;
   brief?: boolean;
@@ -87,6 +89,7 @@ class Story {
   isKilled = false; // the program, in the middle of a tool call
   told = -1; // the last model call whose compaction has been told
   cold = -1; // the last one before which the cache had expired
+  without = 0; // tokens of the next model call before the compaction that has just been
 
   constructor(name: string, prefix: string) {
     this.run = runOf(name);
@@ -118,7 +121,8 @@ class Story {
     const { labels, run, call, next } = this;
     const { usage } = run.calls.slice(0, next).findLast(({ child }) => child === (call?.child ?? false)) ?? {};
     const read = usage && this.cold !== next ? promptOf(usage) - usage.input_tokens : 0;
-    return { label: labels.noCall, read, fresh: 0, cache: labels.cache(read), isWarm: read > 0, isOpen: false };
+    const cache = run.limit ? labels.cache(read) : ""; // a first lesson says less
+    return { label: labels.noCall, read, fresh: 0, without: this.without, cache, isWarm: read > 0, isOpen: false };
   }
 
   /** With what the next model call sends, or would without the compaction to come. @returns the number of the step */
@@ -126,7 +130,7 @@ class Story {
     const { labels, call, isOpen, idle } = this;
     const { reply, usage, estimate = 0, child = false } = call ?? {};
     const isAhead = estimate > 0 && this.told < this.next && (!reply || this.clearsMore());
-    const label = isAhead ? labels.estimate : labels.nextCall(child, !reply, isOpen);
+    const label = isAhead ? labels.estimate : labels.nextCall(child, !reply, isOpen, this.without);
     const read = isAhead ? idle.read : (usage?.cache_read_input_tokens ?? 0);
     const fresh = usage && (isAhead ? estimate : promptOf(usage)) - read;
     const request = fresh === undefined ? idle : { ...idle, label, read, fresh, isOpen: isOpen || isAhead };
@@ -140,6 +144,13 @@ class Story {
 
   current(child: boolean): Item[] {
     return this.items.filter((item) => item.child === child && item.until === undefined);
+  }
+
+  /** Model calls are made: from the step that comes next the cache has all that is there. */
+  send(child: boolean, calls = 1): void {
+    for (const item of this.current(child)) item.sent ??= this.steps.length;
+    this.without = 0;
+    this.next += calls;
   }
 
   count(child: boolean): number {
@@ -209,7 +220,7 @@ class Story {
     const results = this.resultsAfter(this.next);
     const prompt = this.call ? promptOf(this.call.usage) : 0;
     const now = this.step("call", labels.call(this.count(child), prompt), { mark: "round" });
-    this.next++;
+    this.send(child);
     this.isOpen = tools.length > 0 || child; // results of this round, or that of task
     this.add(child, [now], this.step("reply", labels.reply), reply);
     this.step("if", labels.if(tools.length), { value: labels.value(tools.length) });
@@ -236,7 +247,7 @@ class Story {
   }
 
   answer(child: boolean, reply: Message): boolean {
-    this.next++;
+    this.send(child);
     const more = { value: this.labels.value(0), mark: "round" as const, request: this.idle };
     const now = this.step("if", this.labels.if(0), more);
     this.add(child, [now], now, reply);
@@ -248,7 +259,7 @@ class Story {
     const { labels, next } = this;
     const replies = this.alike(reply);
     const tools = replies.flatMap(toolsOf);
-    this.next += replies.length;
+    this.send(child, replies.length);
     const [line, first, last] = ["run", "call", "results"].map((name) => this.lineOf(name));
     const lines = { line, first, last };
     const more = { code: listOf(tools.map(commandOf)), mark: "round" as const };
@@ -258,12 +269,13 @@ class Story {
       : this.step(`run ${tools[0]?.tool}`, labels.rounds(replies.length), { ...more, ...lines });
     for (const [i, each] of replies.entries()) {
       const isBrief = i < replies.length - 1;
-      this.add(child, [now], now, each, { brief: isBrief });
+      const sent = isBrief ? now : undefined;
+      this.add(child, [now], now, each, { brief: isBrief, sent });
       const results = this.resultsAfter(next + i);
       const at = results?.blocks.map(({ kind }) =>
         kind === "note" && !this.run.limit ? this.runTool(undefined) : now,
       );
-      if (results && at) this.add(child, at, now, results, { brief: isBrief });
+      if (results && at) this.add(child, at, now, results, { brief: isBrief, sent });
     }
     return !this.isKilled;
   }
@@ -290,6 +302,7 @@ class Story {
     const says = isCold ? labels.cold : labels.past(estimate, run.limit ?? 0, saved);
     const now = this.step(isCold ? "cold" : "past", says, { mark: "compaction" });
     this.told = this.next;
+    this.without = estimate;
     this.replace(child, now, "cleared", labels.cleared(clearedIn(messages)));
   }
 
@@ -303,6 +316,7 @@ class Story {
     this.told = this.next;
     const struck = this.step("summary", usage ? labels.summary(promptOf(usage), usage) : "");
     this.next++;
+    this.without = estimate;
     this.replace(child, struck, "after", labels.after(this.count(child), this.call?.messages.length ?? 0));
   }
 
@@ -311,14 +325,16 @@ class Story {
     const { messages = [] } = this.call ?? {};
     const past = this.current(child).filter(({ message }) => message); // what happened stays
     const price = this.price(past, messages, name === "after");
+    const found = this.call?.usage.cache_read_input_tokens ?? 0;
+    const same = found > 0 ? messages.findIndex((message, i) => !isSame(message, past[i]?.message)) : 0;
     const now = this.step(name, says);
     for (const item of past) {
       if (!messages.some((message) => isSame(message, item.message))) item.struck = struck;
       item.until = now;
     }
-    for (const message of messages) {
+    for (const [i, message] of messages.entries()) {
       const isNew = name === "after" && isSummary(message);
-      this.add(child, [isNew ? struck : now], now, message, { brief: !isNew });
+      this.add(child, [isNew ? struck : now], now, message, { brief: !isNew, sent: i < same ? now : undefined });
     }
     if (!this.steps.some(({ name }) => name === "thinking")) this.makeText(this.step("thinking", this.labels.thinking));
     this.step("call price", price);

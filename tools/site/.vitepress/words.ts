@@ -44,8 +44,8 @@ const EN = {
       tool_result: "tool result",
     },
     notes: { reminder: "reminder", Conversation: "summary", file: "file" },
-    nextCall: (isChild: boolean, isSummary: boolean, isOpen: boolean) =>
-      `${isChild ? "Subagent’s model call" : "Next model call"}${isSummary ? ", for a summary" : ""}${isOpen ? ", results to come" : ""}:`,
+    nextCall: (isChild: boolean, isSummary: boolean, isOpen: boolean, was: number) =>
+      `${isChild ? "Subagent’s model call" : "Next model call"}${isSummary ? ", for a summary" : ""}${isOpen ? ", results to come" : ""}${was ? ` (was ${number(was)})` : ""}:`,
     estimate: "Next model call, without compaction:",
     noCall: "No model call until the next request.",
     unit: "tokens",
@@ -57,7 +57,7 @@ const EN = {
     legend: { round: "round", compaction: "compaction", remind: "reminder", child: "subagent", resume: "resume" },
     hatched: "not final",
     struck: "will go",
-    start: "The user’s request is the first message.",
+    start: "The loop begins: the user’s request is the first message.",
     again: "The user’s next request is one more message.",
     check: (limit: number) =>
       `Before each model call: is the prompt past the limit of ${number(limit)} tokens? Not yet.`,
@@ -72,7 +72,7 @@ const EN = {
     remind: "Three rounds without todo: a reminder goes out with the results.",
     results: "What the tools returned is added as one message. Back to the model.",
     past: (tokens: number, limit: number, saved: number) =>
-      `With the last result, the prompt would have about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 saves ${number(saved)}, more than 40 % of the limit, so it will clear what is struck out.`,
+      `With the last result about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 comes first, as it forgets the least. It saves ${number(saved)}, more than 40 % of the limit: it will clear what is struck out.`,
     cold: "The cache is cold, so the next model call pays for the whole prompt anyway. That makes layer 1 free: it will clear what is struck out.",
     kept: "The cache is cold, but layer 1 would save less than 40 % of the limit: not worth forgetting anything.",
     cleared: (results: number) => `Layer 1: ${results} old results are a line each; the newest 3 answered ones stay.`,
@@ -98,7 +98,7 @@ const EN = {
     paused: "More than 300 seconds pass without a model call. The prompt cache expires: it is cold.",
     disk: "On disk, the transcript ends with:",
     resume: (isKilled: boolean) =>
-      `A new program reads the transcript. All messages are back, thinking as text, as after each rewrite.${isKilled ? " The tool call that was cut off gets a result: it may have run." : ""}`,
+      `A new program reads the transcript. All messages are back. Thinking is text: its signature may not fit what stands before it now.${isKilled ? " The tool call that was cut off gets a result: it may have run." : ""}`,
     child: "task calls agentLoop again, for a subagent with messages of its own.",
     prompt: "The prompt is all the subagent knows.",
     back: "The subagent’s last text is the result. Its messages are dropped.",
@@ -141,8 +141,8 @@ const ZH: typeof EN = {
     more: (lines) => `… 还有 ${number(lines)} 行`,
     kinds: { request: "用户请求", thinking: "思考", text: "文字", tool_use: "工具调用", tool_result: "工具结果" },
     notes: { reminder: "提醒", Conversation: "摘要", file: "文件" },
-    nextCall: (isChild, isSummary, isOpen) =>
-      `${isChild ? "子智能体的" : ""}下一次模型调用${isSummary ? "（写摘要）" : ""}${isOpen ? "（等待结果）" : ""}：`,
+    nextCall: (isChild, isSummary, isOpen, was) =>
+      `${isChild ? "子智能体的" : ""}下一次模型调用${isSummary ? "（写摘要）" : ""}${isOpen ? "（等待结果）" : ""}${was ? `（压缩前 ${number(was)}）` : ""}：`,
     estimate: "如果不压缩，下一次模型调用：",
     noCall: "下一个请求到来之前，不再调用模型。",
     unit: "token",
@@ -154,7 +154,7 @@ const ZH: typeof EN = {
     legend: { round: "一轮", compaction: "压缩", remind: "提醒", child: "子智能体", resume: "恢复" },
     hatched: "未定",
     struck: "即将移除",
-    start: "用户请求是第一条消息。",
+    start: "循环开始：用户请求是第一条消息。",
     again: "用户的下一个请求追加为一条新消息。",
     check: (limit) => `每次调用模型之前先检查：提示词是否超过上限 ${number(limit)} token？还没有。`,
     call: (messages, tokens) =>
@@ -167,7 +167,7 @@ const ZH: typeof EN = {
     remind: "连续三轮没有用 todo：提醒随结果一起发出。",
     results: "工具返回的结果作为一条消息追加，再交给模型。",
     past: (tokens, limit, saved) =>
-      `加上最后一个结果，提示词约 ${number(tokens)} token，超过上限 ${number(limit)}。第一层能省下 ${number(saved)}，超过上限的 40%，所以它将清除划掉的内容。`,
+      `加上最后一个结果约 ${number(tokens)} token，超过上限 ${number(limit)}。先用第一层，它遗忘得最少：能省下 ${number(saved)}，超过上限的 40%，所以将清除划掉的内容。`,
     cold: "缓存已冷，下一次模型调用反正要为整个提示词付全价。此时第一层没有额外代价：它将清除划掉的内容。",
     kept: "缓存已冷，但第一层省下的不到上限的 40%，不值得为此遗忘什么。",
     cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型回应过的结果中，最新的三个保留。`,

@@ -166,6 +166,13 @@ describe("in s06", async () => {
         text: player.querySelector<HTMLElement>(".messages")?.innerText ?? "",
         isOpen: player.querySelectorAll(".request.open").length,
         beyond: (end?.right ?? 0) - (limit?.left ?? 0),
+        end: end?.right ?? 0,
+        before: player.querySelector(".meter .without")?.getBoundingClientRect().right,
+        colours: shown.flatMap((each) => {
+          if (each.matches(".event, .pending")) return [];
+          const read = getComputedStyle(player.querySelector(".counts .read") ?? player).backgroundColor;
+          return getComputedStyle(each, "::before").backgroundColor === read ? "read" : "new";
+        }),
         label: player.querySelector(".label")?.textContent ?? "",
         cache: player.querySelector(".cache")?.textContent ?? "",
         isWarm: player.querySelector(".request")?.matches(".warm"),
@@ -201,6 +208,28 @@ describe("in s06", async () => {
       const after = later.find((each) => /cleared|after/.test(each.name));
       assert.ok(Number(after?.beyond) < 0, `after ${name}: ${after?.beyond}`);
     }
+  });
+
+  test("after it the bar is drawn inside of what it was, until the next model call", () => {
+    for (const [name, which] of [["past"], ["cold"], ["summary", 0], ["summary", 1]] as const) {
+      const [at, after, ...later] = from(name, which);
+      const estimated = seen.slice(0, seen.indexOf(after)).findLast(({ isOpen }) => isOpen);
+      assert.deepEqual([at.before, after.before], [0, estimated?.end], name);
+      assert.match(after.label, /\(was [\d,]+\):$/);
+      const next = later.find((each) => /^(run|reply|if|killed)/.test(each.name));
+      assert.equal(next?.before, 0, name);
+    }
+  });
+
+  test("a message has the colour of the bar: what was sent is in the cache, until it is rewritten or the cache is cold", () => {
+    const count = ({ colours }: (typeof seen)[0]) =>
+      ["read", "new"].map((part) => colours.filter((each) => each === part).length);
+    const [past, cleared] = from("past");
+    assert.deepEqual(count(past), [past.messages - 2, 2], "the last round is new");
+    assert.deepEqual(count(cleared), [0, past.messages]);
+    assert.deepEqual(count(from("after")[0]), [1, 4], "the request is as it was");
+    for (const each of seen.filter(({ cache }) => cache === "The cache is empty"))
+      assert.equal(count(each)[0], 0, each.name);
   });
 
   test("layer 1: the results that go are struck out, then a line each; all else stays", () => {
@@ -376,13 +405,13 @@ describe("at each step", () => {
     });
 });
 
-test("a prompt that is too short for the cache is not said to be in it", async () => {
+test("a prompt that is too short for the cache is not said to be in it; a run without a limit says less of it", async () => {
   await visit("s01_agent_loop.html", {}, async (page) => {
     assert.ok(runOf("s01").calls.every(({ usage }) => usage.cache_creation_input_tokens === 0));
     const states = await walk(page, (player) =>
       [".cache", ".counts .read + b"].map((part) => player.querySelector(part)?.textContent),
     );
-    for (const state of states) assert.deepEqual(state, ["The cache is empty", "0"]);
+    for (const state of states) assert.deepEqual(state, ["", "0"]);
   });
 });
 
@@ -525,7 +554,7 @@ test("it plays only when it is asked, waits as long as a sentence is, to the end
     await page.clock.install();
     await page.reload();
     await page.waitForSelector(".player[data-step]");
-    await page.clock.runFor(60_000);
+    await page.clock.pauseAt(Date.now() + 60_000); // from here on it goes only when it is told to
     assert.equal((await isAt(page))[0], 1);
     await page.click(".player .play");
     const waits: { length: number; time: number }[] = [];

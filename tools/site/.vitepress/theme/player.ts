@@ -78,7 +78,7 @@ class Player {
   }
 
   showRequest({ request }: Step): void {
-    const { label, read, fresh, cache, isWarm, isOpen } = request;
+    const { label, read, fresh, without, cache, isWarm, isOpen } = request;
     const place = this.find(".request");
     const { span, unit } = place.dataset;
     const format = (tokens: number) => tokens.toLocaleString("en-US");
@@ -86,6 +86,7 @@ class Player {
     place.classList.toggle("warm", isWarm);
     this.find(".label").textContent = label;
     this.find(".total").textContent = fresh ? `${format(read + fresh)} ${unit}` : "";
+    this.find(".without").style.cssText = without ? `width: ${(100 * without) / Number(span)}%` : "display: none";
     this.find(".cache").textContent = cache;
     for (const [name, tokens] of Object.entries({ read, fresh })) {
       this.find(`.meter .${name}`).style.width = `${(100 * tokens) / Number(span)}%`;
@@ -102,6 +103,7 @@ class Player {
       const { from, in: arrived = from, last = from, struck = Infinity, until = Infinity } = part.dataset;
       part.hidden = now < Number(from) || now >= Number(until);
       part.classList.toggle("pending", now < Number(arrived));
+      part.classList.toggle("cached", now >= Number(part.dataset.sent ?? Infinity));
       part.classList.toggle("struck", now >= Number(struck));
       part.classList.toggle("old", Number(last) < began);
     }
@@ -152,18 +154,12 @@ class Player {
   }
 
   listen(): void {
-    const last = this.steps.length - 1;
-    const keys: Record<string, () => number> = {
-      ArrowLeft: () => this.now - 1,
-      ArrowRight: () => this.now + 1,
-      Home: () => 0,
-      End: () => last,
-    };
+    const keys: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
     this.root.addEventListener("keydown", (event) => {
-      const step = keys[event.key]?.();
-      if (step === undefined) return;
+      const way = keys[event.key];
+      if (!way) return;
       event.preventDefault();
-      this.take(step);
+      this.take(this.now + way);
     });
     this.root.addEventListener("click", ({ target }) => {
       const wanted = (target as Element).closest<HTMLElement>("[data-do]")?.dataset.do;
