@@ -337,7 +337,7 @@ class Story {
       this.add(child, [isNew ? struck : now], now, message, { brief: !isNew, sent: i < same ? now : undefined });
     }
     if (!this.steps.some(({ name }) => name === "thinking")) this.makeText(this.step("thinking", this.labels.thinking));
-    this.step("call price", price);
+    for (const says of price) this.step("call price", says);
   }
 
   /** The replies began with thinking until step `now`, where the text that it becomes is beside it; one is shown in full. */
@@ -353,7 +353,7 @@ class Story {
   }
 
   /** What a compaction costs now and saves in each later model call, at full price, and why so much of the cache is found. */
-  price(past: Item[], messages: Message[], isSummary: boolean): string {
+  price(past: Item[], messages: Message[], isSummary: boolean): string[] {
     const { labels, steps, run, call, next } = this;
     const { read = 0, fresh = 0 } = steps.findLast(({ mark }) => mark === "compaction")?.request ?? {};
     const [found, sent] = call ? [call.usage.cache_read_input_tokens, promptOf(call.usage)] : [0, 0];
@@ -365,7 +365,7 @@ class Story {
     const after = messages.flatMap(({ blocks }) => blocks);
     const same = after.findIndex(({ kind, text }, i) => kind !== before[i]?.kind || text !== before[i]?.text);
     const why = labels.fits(found, same, after.length - same, this.cold === next);
-    return labels.price(room, Math.round(once), Math.round(READ * room), isSummary) + why;
+    return [labels.price(room, Math.round(once), Math.round(READ * room), isSummary), why];
   }
 }
 

@@ -45,7 +45,7 @@ const EN = {
     },
     notes: { reminder: "reminder", Conversation: "summary", file: "file" },
     nextCall: (isChild: boolean, isSummary: boolean, isOpen: boolean, was: number) =>
-      `${isChild ? "Subagent’s model call" : "Next model call"}${isSummary ? ", for a summary" : ""}${isOpen ? ", results to come" : ""}${was ? ` (was ${number(was)})` : ""}:`,
+      `${isChild ? "Subagent’s model call" : "Next model call"}${isSummary ? ", for a summary" : ""}${isOpen ? ", with the results to come" : ""}${was ? ` (was ${number(was)})` : ""}:`,
     estimate: "Next model call, without compaction:",
     noCall: "No model call until the next request.",
     unit: "tokens",
@@ -56,7 +56,7 @@ const EN = {
     limit: (tokens: number) => `limit: ${number(tokens)}`,
     legend: { round: "round", compaction: "compaction", remind: "reminder", child: "subagent", resume: "resume" },
     hatched: "not final",
-    struck: "will go",
+    struck: "goes",
     start: "The loop begins: the user’s request is the first message.",
     again: "The user’s next request is one more message.",
     check: (limit: number) =>
@@ -73,15 +73,15 @@ const EN = {
     results: "What the tools returned is added as one message. Back to the model.",
     past: (tokens: number, limit: number, saved: number) =>
       `With the last result about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 comes first, as it forgets the least. It saves ${number(saved)}, more than 40 % of the limit: it will clear what is struck out.`,
-    cold: "The cache is cold, so the next model call pays for the whole prompt anyway. That makes layer 1 free: it will clear what is struck out.",
+    cold: "The cache is cold: the next model call pays for the whole prompt anyway, so layer 1 costs nothing now. It saves more than 40 % of the limit, and will clear what is struck out.",
     kept: "The cache is cold, but layer 1 would save less than 40 % of the limit: not worth forgetting anything.",
     cleared: (results: number) => `Layer 1: ${results} old results are a line each; the newest 3 answered ones stay.`,
     price: (room: number, once: number, later: number, isSummary: boolean) =>
-      `Room for ${number(room)} tokens. At full price: ${number(Math.abs(once))} ${once > 0 ? "more" : "less"} now${isSummary ? " with the summary" : ""}, ${number(later)} less per later model call${once > 0 ? `: even after ${Math.ceil(once / later)}` : ""}. `,
+      `Room for ${number(room)} tokens. In tokens at full price${isSummary ? ", the summary’s five times" : ""}, that costs ${number(Math.abs(once))} ${once > 0 ? "more" : "less"} now, and ${number(later)} less in each later model call${once > 0 ? `: even after ${Math.ceil(once / later)}` : ""}.`,
     fits: (read: number, same: number, back: number, isCold: boolean) => {
       if (isCold) return "The cache was empty, so nothing in it is lost.";
-      if (same === 0) return "The messages begin with another request, so nothing in the cache fits.";
-      return `Unchanged until ${back} blocks back; the cache looks 20 back: ${number(read)} found.`;
+      if (same === 0) return "All that the cache has begins with the old request, which is gone: 0 found.";
+      return `The cache is asked for the beginning that has not changed. That ends ${back} blocks back (a text, a tool call and a tool result are one each), and the API looks 20 back: ${number(read)} found.`;
     },
     thinking: "Thinking has become text: its signature is bound to everything before it, and that has changed.",
     before: (isAsked: boolean, tokens: number, limit: number) =>
@@ -89,7 +89,7 @@ const EN = {
         ? "Layer 3: the model has called the tool compact. So a summary comes before the next reply."
         : `About ${number(tokens)} tokens, past the limit of ${number(limit)}, and layer 1 would save less than 40 % of the limit. So layer 2: a summary.`,
     summary: (tokens: number, { cache_read_input_tokens: read, output_tokens: out }: Usage) =>
-      `A model call of its own writes the summary: ${number(tokens)} tokens in, ${number(read)} of them from the cache, and ${out} out. The summary will replace what is struck out.`,
+      `A model call of its own writes the summary: ${number(tokens)} tokens in, ${number(read)} of them from the cache, and ${out} out. New is only the instruction. The summary will replace what is struck out.`,
     after: (before: number, after: number) =>
       `${before} messages have become ${after}: request, summary with the last small file, “Understood.”, open tool call, its result.`,
     exit: "The user has no more requests, and the program ends. Its memory goes, with all messages. The transcript stays on disk.",
@@ -142,7 +142,7 @@ const ZH: typeof EN = {
     kinds: { request: "用户请求", thinking: "思考", text: "文字", tool_use: "工具调用", tool_result: "工具结果" },
     notes: { reminder: "提醒", Conversation: "摘要", file: "文件" },
     nextCall: (isChild, isSummary, isOpen, was) =>
-      `${isChild ? "子智能体的" : ""}下一次模型调用${isSummary ? "（写摘要）" : ""}${isOpen ? "（等待结果）" : ""}${was ? `（压缩前 ${number(was)}）` : ""}：`,
+      `${isChild ? "子智能体的" : ""}下一次模型调用${isSummary ? "（写摘要）" : ""}${isOpen ? "（含即将返回的结果）" : ""}${was ? `（压缩前 ${number(was)}）` : ""}：`,
     estimate: "如果不压缩，下一次模型调用：",
     noCall: "下一个请求到来之前，不再调用模型。",
     unit: "token",
@@ -153,7 +153,7 @@ const ZH: typeof EN = {
     limit: (tokens) => `上限：${number(tokens)}`,
     legend: { round: "一轮", compaction: "压缩", remind: "提醒", child: "子智能体", resume: "恢复" },
     hatched: "未定",
-    struck: "即将移除",
+    struck: "移除",
     start: "循环开始：用户请求是第一条消息。",
     again: "用户的下一个请求追加为一条新消息。",
     check: (limit) => `每次调用模型之前先检查：提示词是否超过上限 ${number(limit)} token？还没有。`,
@@ -168,15 +168,15 @@ const ZH: typeof EN = {
     results: "工具返回的结果作为一条消息追加，再交给模型。",
     past: (tokens, limit, saved) =>
       `加上最后一个结果约 ${number(tokens)} token，超过上限 ${number(limit)}。先用第一层，它遗忘得最少：能省下 ${number(saved)}，超过上限的 40%，所以将清除划掉的内容。`,
-    cold: "缓存已冷，下一次模型调用反正要为整个提示词付全价。此时第一层没有额外代价：它将清除划掉的内容。",
+    cold: "缓存已冷，下一次模型调用反正要为整个提示词付全价，此时第一层没有额外代价。它能省下的超过上限的 40%，将清除划掉的内容。",
     kept: "缓存已冷，但第一层省下的不到上限的 40%，不值得为此遗忘什么。",
     cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型回应过的结果中，最新的三个保留。`,
     price: (room, once, later, isSummary) =>
-      `腾出 ${number(room)} token。按全价折算：这一次${once > 0 ? "多" : "少"}付 ${number(Math.abs(once))}${isSummary ? "（含写摘要）" : ""}，以后每次模型调用少付 ${number(later)}${once > 0 ? `，${Math.ceil(once / later)} 次后回本` : ""}。`,
+      `腾出 ${number(room)} token。按全价折算：这一次${once > 0 ? "多" : "少"}付 ${number(Math.abs(once))} token${isSummary ? "（含写摘要，写出的按五倍计）" : ""}，以后每次模型调用少付 ${number(later)}${once > 0 ? `，${Math.ceil(once / later)} 次后回本` : ""}。`,
     fits: (read, same, back, isCold) => {
       if (isCold) return "缓存本来就是空的，没有损失。";
-      if (same === 0) return "消息的开头换成了另一个请求，缓存里没有可以命中的内容。";
-      return `到用户请求为止没有变，离末尾 ${back} 个块；缓存最多向前查找 20 个块：命中 ${number(read)} token。`;
+      if (same === 0) return "缓存里的每一段都以旧的请求开头，而它已经不在了：命中 0 token。";
+      return `缓存只能命中没有变过的开头。它到离末尾 ${back} 个块的地方为止（文字、工具调用、工具结果各算一块），而 API 最多向前查找 20 个块：命中 ${number(read)} token。`;
     },
     thinking: "思考变成了文字：它的签名与之前的全部内容绑定，而这些内容变了。",
     before: (isAsked, tokens, limit) =>
@@ -184,7 +184,7 @@ const ZH: typeof EN = {
         ? "第三层：模型调用了 compact 工具，所以先写摘要，再继续回复。"
         : `约 ${number(tokens)} token，超过上限 ${number(limit)}，而第一层省下的不到上限的 40%，所以由第二层写摘要。`,
     summary: (tokens, { cache_read_input_tokens: read, output_tokens: out }) =>
-      `单独用一次模型调用写摘要：发出 ${number(tokens)} token，其中 ${number(read)} 命中缓存，写回 ${out} token。摘要将取代划掉的内容。`,
+      `单独用一次模型调用写摘要：发出 ${number(tokens)} token，其中 ${number(read)} 命中缓存，写回 ${out} token。新的只有写摘要的指令。摘要将取代划掉的内容。`,
     after: (before, after) =>
       `${before} 条消息变成 ${after} 条：请求、摘要和最近的小文件、“Understood.”、还没有回应的工具调用及其结果。`,
     exit: "用户没有更多请求，程序退出。内存里的消息随之消失，会话记录还在磁盘上。",
