@@ -130,7 +130,8 @@ class Story {
     const { labels, call, isOpen, idle } = this;
     const { reply, usage, estimate = 0, child = false } = call ?? {};
     const isAhead = estimate > 0 && this.told < this.next && (!reply || this.clearsMore());
-    const label = isAhead ? labels.estimate : labels.nextCall(child, !reply, isOpen, this.without);
+    const isNow = /^(call|summary)$/.test(name);
+    const label = isAhead ? labels.estimate : labels.modelCall(isNow, child, !reply, isOpen, this.without);
     const read = isAhead ? idle.read : (usage?.cache_read_input_tokens ?? 0);
     const fresh = usage && (isAhead ? estimate : promptOf(usage)) - read;
     const request = fresh === undefined ? idle : { ...idle, label, read, fresh, isOpen: isOpen || isAhead };
@@ -327,17 +328,18 @@ class Story {
     const price = this.price(past, messages, name === "after");
     const found = this.call?.usage.cache_read_input_tokens ?? 0;
     const same = found > 0 ? messages.findIndex((message, i) => !isSame(message, past[i]?.message)) : 0;
+    const made = name === "after" ? messages.findIndex(isSummary) : messages.length; // with "Understood." behind it
     const now = this.step(name, says);
     for (const item of past) {
-      if (!messages.some((message) => isSame(message, item.message))) item.struck = struck;
+      if (!messages.some((message, i) => i !== made + 1 && isSame(message, item.message))) item.struck = struck;
       item.until = now;
     }
     for (const [i, message] of messages.entries()) {
-      const isNew = name === "after" && isSummary(message);
-      this.add(child, [isNew ? struck : now], now, message, { brief: !isNew, sent: i < same ? now : undefined });
+      const at = i === made ? struck : now;
+      this.add(child, [at], now, message, { brief: i !== made, sent: i < same ? now : undefined });
     }
     if (!this.steps.some(({ name }) => name === "thinking")) this.makeText(this.step("thinking", this.labels.thinking));
-    for (const says of price) this.step("call price", says);
+    this.step("call price", price);
   }
 
   /** The replies began with thinking until step `now`, where the text that it becomes is beside it; one is shown in full. */
@@ -352,8 +354,8 @@ class Story {
     }
   }
 
-  /** What a compaction costs now and saves in each later model call, at full price, and why so much of the cache is found. */
-  price(past: Item[], messages: Message[], isSummary: boolean): string[] {
+  /** What a compaction makes room for, after how many model calls it pays, and why so much of the cache is found. */
+  price(past: Item[], messages: Message[], isSummary: boolean): string {
     const { labels, steps, run, call, next } = this;
     const { read = 0, fresh = 0 } = steps.findLast(({ mark }) => mark === "compaction")?.request ?? {};
     const [found, sent] = call ? [call.usage.cache_read_input_tokens, promptOf(call.usage)] : [0, 0];
@@ -364,8 +366,7 @@ class Story {
     const before = past.flatMap(({ message }) => message?.blocks ?? []);
     const after = messages.flatMap(({ blocks }) => blocks);
     const same = after.findIndex(({ kind, text }, i) => kind !== before[i]?.kind || text !== before[i]?.text);
-    const why = labels.fits(found, same, after.length - same, this.cold === next);
-    return [labels.price(room, Math.round(once), Math.round(READ * room), isSummary), why];
+    return labels.price(room, Math.ceil(once / (READ * room)), found, same, after.length - same);
   }
 }
 

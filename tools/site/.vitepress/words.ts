@@ -44,14 +44,14 @@ const EN = {
       tool_result: "tool result",
     },
     notes: { reminder: "reminder", Conversation: "summary", file: "file" },
-    nextCall: (isChild: boolean, isSummary: boolean, isOpen: boolean, was: number) =>
-      `${isChild ? "Subagent’s model call" : "Next model call"}${isSummary ? ", for a summary" : ""}${isOpen ? ", with the results to come" : ""}${was ? ` (was ${number(was)})` : ""}:`,
+    modelCall: (isNow: boolean, isChild: boolean, isSummary: boolean, isOpen: boolean, was: number) =>
+      `${isChild ? "Subagent’s" : isNow ? "This" : "Next"} model call${isSummary ? ", for a summary" : ""}${isOpen ? ", with the results to come" : ""}${was ? ` (was ${number(was)})` : ""}:`,
     estimate: "Next model call, without compaction:",
     noCall: "No model call until the next request.",
     unit: "tokens",
     read: "read, at 1/20 price:",
     fresh: "new:",
-    scale: (bar: number, window: number) => `bar: ${number(bar)} of the window’s ${number(window)}`,
+    scale: (bar: number, window: number) => `full bar: ${number(bar)}, window: ${number(window)}`,
     cache: (tokens: number) => (tokens > 0 ? `In the cache: ${number(tokens)}` : "The cache is empty"),
     limit: (tokens: number) => `limit: ${number(tokens)}`,
     legend: { round: "round", compaction: "compaction", remind: "reminder", child: "subagent", resume: "resume" },
@@ -76,12 +76,14 @@ const EN = {
     cold: "The cache is cold: the next model call pays for the whole prompt anyway, so layer 1 costs nothing now. It saves more than 40 % of the limit, and will clear what is struck out.",
     kept: "The cache is cold, but layer 1 would save less than 40 % of the limit: not worth forgetting anything.",
     cleared: (results: number) => `Layer 1: ${results} old results are a line each; the newest 3 answered ones stay.`,
-    price: (room: number, once: number, later: number, isSummary: boolean) =>
-      `Room for ${number(room)} tokens. In tokens at full price${isSummary ? ", the summary’s five times" : ""}, that costs ${number(Math.abs(once))} ${once > 0 ? "more" : "less"} now, and ${number(later)} less in each later model call${once > 0 ? `: even after ${Math.ceil(once / later)}` : ""}.`,
-    fits: (read: number, same: number, back: number, isCold: boolean) => {
-      if (isCold) return "The cache was empty, so nothing in it is lost.";
-      if (same === 0) return "All that the cache has begins with the old request, which is gone: 0 found.";
-      return `The cache is asked for the beginning that has not changed. That ends ${back} blocks back (a text, a tool call and a tool result are one each), and the API looks 20 back: ${number(read)} found.`;
+    price: (room: number, calls: number, read: number, same: number, back: number) => {
+      const why =
+        same === 0
+          ? "all that it has begins with the old request"
+          : `the beginning that is the same ends ${back} blocks back, and the API looks 20 back`;
+      return calls > 0
+        ? `Room for ${number(room)} tokens. It costs at first, and pays after ${calls} model calls. The cache finds ${read ? number(read) : "nothing"}: ${why}.`
+        : `Room for ${number(room)} tokens, and it pays at once: the cache was empty, so nothing in it is lost.`;
     },
     thinking: "Thinking has become text: its signature is bound to everything before it, and that has changed.",
     before: (isAsked: boolean, tokens: number, limit: number) =>
@@ -141,8 +143,8 @@ const ZH: typeof EN = {
     more: (lines) => `… 还有 ${number(lines)} 行`,
     kinds: { request: "用户请求", thinking: "思考", text: "文字", tool_use: "工具调用", tool_result: "工具结果" },
     notes: { reminder: "提醒", Conversation: "摘要", file: "文件" },
-    nextCall: (isChild, isSummary, isOpen, was) =>
-      `${isChild ? "子智能体的" : ""}下一次模型调用${isSummary ? "（写摘要）" : ""}${isOpen ? "（含即将返回的结果）" : ""}${was ? `（压缩前 ${number(was)}）` : ""}：`,
+    modelCall: (isNow, isChild, isSummary, isOpen, was) =>
+      `${isChild ? "子智能体的" : ""}${isNow ? "本次" : "下一次"}模型调用${isSummary ? "（写摘要）" : ""}${isOpen ? "（含即将返回的结果）" : ""}${was ? `（压缩前 ${number(was)}）` : ""}：`,
     estimate: "如果不压缩，下一次模型调用：",
     noCall: "下一个请求到来之前，不再调用模型。",
     unit: "token",
@@ -171,12 +173,14 @@ const ZH: typeof EN = {
     cold: "缓存已冷，下一次模型调用反正要为整个提示词付全价，此时第一层没有额外代价。它能省下的超过上限的 40%，将清除划掉的内容。",
     kept: "缓存已冷，但第一层省下的不到上限的 40%，不值得为此遗忘什么。",
     cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型回应过的结果中，最新的三个保留。`,
-    price: (room, once, later, isSummary) =>
-      `腾出 ${number(room)} token。按全价折算：这一次${once > 0 ? "多" : "少"}付 ${number(Math.abs(once))} token${isSummary ? "（含写摘要，写出的按五倍计）" : ""}，以后每次模型调用少付 ${number(later)}${once > 0 ? `，${Math.ceil(once / later)} 次后回本` : ""}。`,
-    fits: (read, same, back, isCold) => {
-      if (isCold) return "缓存本来就是空的，没有损失。";
-      if (same === 0) return "缓存里的每一段都以旧的请求开头，而它已经不在了：命中 0 token。";
-      return `缓存只能命中没有变过的开头。它到离末尾 ${back} 个块的地方为止（文字、工具调用、工具结果各算一块），而 API 最多向前查找 20 个块：命中 ${number(read)} token。`;
+    price: (room, calls, read, same, back) => {
+      const why =
+        same === 0
+          ? "缓存里的每一段都以旧的请求开头"
+          : `没有变过的开头到离末尾 ${back} 个块的地方为止，而 API 最多向前查找 20 个块`;
+      return calls > 0
+        ? `腾出 ${number(room)} token。先多付一些，${calls} 次模型调用后回本。命中缓存 ${number(read)} token：${why}。`
+        : `腾出 ${number(room)} token，而且立刻就省：缓存本来就是空的，没有损失。`;
     },
     thinking: "思考变成了文字：它的签名与之前的全部内容绑定，而这些内容变了。",
     before: (isAsked, tokens, limit) =>

@@ -2,6 +2,7 @@
 import type { Step } from "../steps.ts";
 
 const READ = 0.4; // of the window: a heading above this line is of the section that one reads
+const ROW = 22; // pixels: of what was before a line is in sight, also above a message that is longer than the box
 
 export function startPlayers(): void {
   for (const root of document.querySelectorAll<HTMLElement>(".player:not([data-step])")) new Player(root);
@@ -84,6 +85,7 @@ class Player {
     const format = (tokens: number) => tokens.toLocaleString("en-US");
     place.classList.toggle("open", isOpen);
     place.classList.toggle("warm", isWarm);
+    place.classList.toggle("idle", !fresh);
     this.find(".label").textContent = label;
     this.find(".total").textContent = fresh ? `${format(read + fresh)} ${unit}` : "";
     this.find(".without").style.cssText = without ? `width: ${(100 * without) / Number(span)}%` : "display: none";
@@ -113,7 +115,8 @@ class Player {
     const newest = shown.findLast((item) => !item.matches(".brief, .old, .event")) ?? last;
     if (!newest || !last) return;
     const height = last.offsetTop + last.offsetHeight - newest.offsetTop; // with the lines that follow it
-    const above = Math.max(0, messages.clientHeight - height - 10); // pixels: the padding below
+    const room = Math.max(0, messages.clientHeight - height - 10); // pixels: the padding below
+    const above = height > messages.clientHeight ? ROW : room;
     messages.scrollTop = shown.find(({ offsetTop }) => offsetTop >= newest.offsetTop - above)?.offsetTop ?? 0; // a whole row
   }
 
