@@ -249,8 +249,7 @@ export function sourceOf(lesson: string): string {
 
 /** What to import a lesson from, for a copy of its own. */
 export function moduleOf(lesson: string): string {
-  const path = PRACTICE ? "agents/lesson.mjs" : `../agents/${lesson}.ts`;
-  return new URL(path, import.meta.url).href;
+  return new URL(`../agents/${PRACTICE ? "lesson.mjs" : `${lesson}.ts`}`, import.meta.url).href;
 }
 
 /** Waits until something is so, and until what was printed before is read. @throws after a minute, in practice sooner */

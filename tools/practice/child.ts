@@ -31,7 +31,7 @@ void test("the file loads", { timeout }, () => loaded);
 
 async function load(): Promise<void> {
   const { checkRejections } = await import("../../tests/harness.ts");
-  await import(`${import.meta.dirname}/tests/suite.mjs`);
+  await import(`${import.meta.dirname}/suite.mjs`);
   tell({ state: "crashed" });
   void test("the API accepts what is sent", checkRejections);
   void test("the end", () => {});

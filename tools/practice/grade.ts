@@ -4,7 +4,7 @@ import fs from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
-import { build, type OutputFile, type Plugin } from "esbuild";
+import { build, type Plugin } from "esbuild";
 import { PROGRAM } from "../../tests/program.ts";
 import type { Lesson } from "../docs/lessons.ts";
 import type { Problem, State, Status } from "./child.ts";
@@ -12,18 +12,12 @@ import { type Code, fileFor, type Line, read, stepsOf, textOf } from "./skeleton
 
 /** What is kept between runs: how many steps are green, one after the other, and the file of each step that ever was green. */
 export type Kept = { done: number; green: Record<string, string> };
-/** Where a reader is. */
-export type Progress = Kept & {
-  state: State;
-  own?: Code; // unless the file cannot be parsed
-  failure?: Failure;
-  types: string[]; // what the compiler says
-  isWhole: boolean; // all tests ran on the whole file
-};
+/** Where a reader is. `own`: unless the file cannot be parsed. `types`: what the compiler says. `isWhole`: all tests ran. */
+export type Progress = Kept & { state: State; own?: Code; failure?: Failure; types: string[]; isWhole: boolean };
 export type Failure = Status & { problem: Problem; step?: string };
-/** What to run. All tests, if it has no step. In `patience` milliseconds the next test has to begin. */
-type Job = { lesson: Lesson; own: Code; patience: number; signal?: AbortSignal; step?: string };
 type Options = { isWhole?: boolean; patience?: number; signal?: AbortSignal };
+/** What to run: a step, or all; one test, or all. In `patience` milliseconds the next test has to begin. */
+type Job = Options & { lesson: Lesson; own: Code; patience: number; step?: string; test?: string };
 
 export const suiteOf = ({ file }: Lesson) => file.replace(/^agents(.*)ts$/, "tests$1test.ts");
 
@@ -40,8 +34,8 @@ export async function check(lesson: Lesson, file: string, kept: Kept, options: O
   const job = { lesson, own, patience, signal };
   let failure = await firstRed(job, kept);
   const goesOn = isWhole && !failure;
-  if (goesOn) failure = await steadily({ ...job, patience: 2 * patience });
-  if (goesOn && failure) failure = (await firstRed(job, { green: {} }, failure.test)) ?? failure; // whose fault it is
+  if (goesOn) failure = await run({ ...job, patience: 2 * patience });
+  if (goesOn && failure) failure = (await firstRed({ ...job, test: failure.test }, { green: {} })) ?? failure; // whose fault it is
   const steps = stepsOf(lesson);
   const red = steps.findIndex(({ name }) => name === failure?.step);
   const done = red < 0 ? steps.length : red;
@@ -50,12 +44,12 @@ export async function check(lesson: Lesson, file: string, kept: Kept, options: O
   return { ...kept, done, state, own, failure, types, isWhole: goesOn };
 }
 
-/** What is red in the first step that is not green, or of one test. What was green with the same file does not run again. */
-export async function firstRed(job: Job, { green }: Pick<Kept, "green">, test?: string): Promise<Failure | undefined> {
+/** What is red in the first step that is not green. What was green with the same file does not run again. */
+export async function firstRed(job: Job, { green }: Pick<Kept, "green">): Promise<Failure | undefined> {
   for (const { name } of stepsOf(job.lesson)) {
     const text = textOf(fileFor(job.lesson, job.own, name));
     if (green[name] === text) continue;
-    const failure = await steadily({ ...job, step: name }, test);
+    const failure = await run({ ...job, step: name });
     if (failure) return failure;
     green[name] = text;
   }
@@ -69,14 +63,8 @@ async function typesOf(file: string, signal?: AbortSignal): Promise<string[]> {
   return lines.map((line) => line.replace(/\((\d+),\d+\): error TS\d+/, ":$1"));
 }
 
-/** Runs tests, and once more if one took too long: the machine may be busy. */
-async function steadily(job: Job, test?: string): Promise<Failure | undefined> {
-  const failure = await run(job, test);
-  return failure?.isLate ? run({ ...job, patience: 2 * job.patience }, test) : failure;
-}
-
-/** Runs the tests of a step, or one test, until one is red. */
-async function run(job: Job, test?: string): Promise<Failure | undefined> {
+/** Runs tests until one is red, and once more if that took too long: the machine may be busy. */
+async function run(job: Job, isAgain = false): Promise<Failure | undefined> {
   const { lesson, own, step } = job;
   const folder = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), "practice-")));
   const file = join(folder, basename(lesson.file));
@@ -84,54 +72,49 @@ async function run(job: Job, test?: string): Promise<Failure | undefined> {
   fs.writeFileSync(file, textOf(lines));
   const output = join(folder, "output");
   await compile(job, file).catch(({ message }) => fs.writeFileSync(output, message)); // then there is nothing to start
-  const status = await start(job, file, output, test);
+  const status = await start(job, file, output);
   const printed = fs.readFileSync(output, "utf8");
   const [error = "The process ended before its tests did."] = /^\w*Error.*|(?<=ERROR: ).*/m.exec(printed) ?? [];
   const { problem = { message: error, stack: printed } } = status;
   fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5 }); // a command that still waits for a file there ends
+  if (status.isLate && !isAgain) return run({ ...job, patience: 2 * job.patience }, true);
   if (status.state !== "green") return { ...status, step, problem: inReadersLines(problem, file, lines) };
 }
 
-const FORMAT = { ...PROGRAM, sourcemap: "inline", sourcesContent: false, logLevel: "silent" } as const;
-const suites = new Map<string, Promise<OutputFile[]>>(); // compiled once: that takes longer than all the rest
+const OUTPUT = { outExtension: { ".js": ".mjs" }, logLevel: "silent" } as const;
+const PACKAGES = { sdk: "@anthropic-ai/sdk", zod: "zod" }; // one file of each starts faster than hundreds
+const bundle = () => build({ ...PROGRAM, ...OUTPUT, entryPoints: PACKAGES, outdir: ".", minify: true, write: false });
+let packages: ReturnType<typeof bundle> | undefined; // made once: that takes longer than all the rest
 
-/** Compiles the suite and the packages that lessons import: one file starts faster than hundreds. */
-async function compileSuite(lesson: Lesson): Promise<OutputFile[]> {
-  const own: Plugin["setup"] = ({ onResolve }) =>
-    onResolve({ filter: /\/agents\/s\d\d_/ }, () => ({ path: "../agents/lesson.mjs", external: true }));
-  const suite = { child: "tools/practice/child.ts", "tests/suite": suiteOf(lesson) };
-  const { outputFiles } = await build({
-    ...FORMAT,
-    entryPoints: { ...suite, sdk: "@anthropic-ai/sdk", zod: "zod" },
-    absWorkingDir: process.cwd(),
-    external: ["esbuild", "yaml"],
-    outdir: ".",
-    outExtension: { ".js": ".mjs" },
-    splitting: true,
-    write: false,
-    plugins: [{ name: "each lesson is the reader's", setup: own }],
-  });
-  return outputFiles;
-}
-
-/** Puts the programs of the suite beside that of the reader's file, which is each lesson's. */
+/** Compiles the tests, and the reader's file, which is each lesson's. */
 async function compile({ lesson }: Job, file: string): Promise<void> {
   const folder = dirname(file);
   fs.chmodSync(folder, 0o711); // a test of root's runs the agent as another user
   for (const name of ["node_modules", "skills"]) fs.symlinkSync(resolve(name), join(folder, name));
-  fs.mkdirSync(join(folder, "tests"));
-  const suite = suites.get(lesson.name) ?? compileSuite(lesson);
-  suites.set(lesson.name, suite);
-  for (const { path, contents } of await suite) fs.writeFileSync(join(folder, relative("", path)), contents);
-  const alias = { "@anthropic-ai/sdk": "../sdk.mjs", zod: "../zod.mjs" };
-  const outfile = join(folder, "agents/lesson.mjs");
-  await build({ ...FORMAT, entryPoints: [file], outfile, alias, external: ["../*.mjs", "yaml"] });
+  packages ??= bundle();
+  for (const { path, contents } of (await packages).outputFiles)
+    fs.writeFileSync(join(folder, basename(path)), contents);
+  const own: Plugin["setup"] = ({ onResolve }) =>
+    onResolve({ filter: /\/agents\/s\d\d_/ }, () => ({ path: "../agents/lesson.mjs", external: true }));
+  await build({
+    ...PROGRAM,
+    ...OUTPUT,
+    entryPoints: { "tests/child": "tools/practice/child.ts", "tests/suite": suiteOf(lesson), "agents/lesson": file },
+    outdir: folder,
+    splitting: true,
+    chunkNames: "tests/[hash]",
+    sourcemap: "inline",
+    sourcesContent: false,
+    alias: { "@anthropic-ai/sdk": "../sdk.mjs", zod: "../zod.mjs" },
+    external: ["../*.mjs", "esbuild", "yaml"],
+    plugins: [{ name: "each lesson is the reader's", setup: own }],
+  });
 }
 
 /** Runs the child until it ends, and ends it if a loop keeps it from telling how it stands. */
-async function start(job: Job, file: string, output: string, test?: string): Promise<Status> {
-  const { step, patience, signal } = job;
-  const program = join(dirname(file), "child.mjs");
+async function start(job: Job, file: string, output: string): Promise<Status> {
+  const { step, test, patience, signal } = job;
+  const program = join(dirname(file), "tests/child.mjs");
   const printed = fs.openSync(output, "a");
   const practice = { PRACTICE: file, PRACTICE_STEP: step, PRACTICE_TEST: test, PRACTICE_PATIENCE: `${patience}` };
   const child = fork(program, {
