@@ -27,6 +27,7 @@ export type Lesson = {
   lines: string[];
   header: string[]; // the lines of the comment that opens the file, without its marks
   regions: Map<string, Lines>; // without the marks
+  parts: Map<string, Part>; // what it declares
   before?: Lesson;
 };
 
@@ -44,14 +45,11 @@ export function readLessons(root: string): Map<string, Lesson> {
     const regions = new Map<string, Lines>();
     for (const { 0: all, 1: name = "", index } of text.matchAll(/^\/\/ #region (\S+)\n.*?(?=\n\/\/ #endregion)/gms))
       regions.set(name, { from: lineAt(text, index) + 1, to: lineAt(text, index + all.length) });
-    before = { name, file, page, lines, header, regions, before };
+    before = { name, file, page, lines, header, regions, parts: declarations(lines), before };
     lessons.set(name, before);
   }
   return lessons;
 }
-
-const parseLesson = ({ lines }: Pick<Lesson, "lines">) =>
-  parse(lines.join("\n"), { sourceType: "module", plugins: ["typescript"], errorRecovery: true });
 
 const linesOf = ({ loc }: Node | Comment): Lines => ({ from: loc?.start.line ?? 0, to: loc?.end.line ?? 0 });
 
@@ -69,16 +67,13 @@ function startOf(node: Node, lines: string[]): number {
 export type Part = Lines & { body?: Lines };
 
 /** The top-level declarations of some lines, and methods, as Class.method; `addTool("x", …)` is called `addTool x`. */
-export function declarations(
-  { lines }: Pick<Lesson, "lines">,
-  within = { from: 1, to: lines.length },
-): Map<string, Part> {
+export function declarations(lines: string[]): Map<string, Part> {
   const found = new Map<string, Part>();
-  for (const statement of parseLesson({ lines }).program.body) {
-    const { from, to } = linesOf(statement);
+  const { program } = parse(lines.join("\n"), { sourceType: "module", plugins: ["typescript"], errorRecovery: true });
+  for (const statement of program.body) {
     const [name, value] = declaredBy(statement);
-    if (!name || from < within.from || to > within.to) continue;
-    found.set(name, { from: startOf(statement, lines), to, body: bodyOf(value) });
+    if (!name) continue;
+    found.set(name, { from: startOf(statement, lines), to: linesOf(statement).to, body: bodyOf(value) });
     for (const member of isClassDeclaration(value) ? value.body.body : []) {
       const body = bodyOf(isClassProperty(member) ? member.value : member);
       const method = "key" in member && isIdentifier(member.key) && `${name}.${member.key.name}`;

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { tables } from "../bench/report.ts";
 import { describe, historyAt } from "./history.ts";
-import { changes, codeOf, declarations, type Lesson, type Lines } from "./lessons.ts";
+import { changes, codeOf, type Lesson, type Lines } from "./lessons.ts";
 import { countWords, type Directive, type Page, readPage } from "./page.ts";
 
 export type Project = { root: string; lessons: Map<string, Lesson>; record: (command: string) => Promise<string> };
@@ -34,6 +34,7 @@ function find<Item>(what: string, name: string, all: Map<string, Item>): Item {
 /** The lines of a region that a list names: `agentLoop, "a line that has this", "first line" to "last line"`. */
 function pick(lesson: Lesson, region: Lines, list: string): Lines[] {
   const found: Lines[] = [];
+  const parts = new Map([...lesson.parts].filter(([, { from, to }]) => from >= region.from && to <= region.to));
   const lineWith = (text: string, from: number) => {
     const i = codeOf(lesson, { from, to: region.to }).findIndex((line) => line.includes(text));
     if (i < 0) throw new Error(`the region has no line with ${text}`);
@@ -41,12 +42,10 @@ function pick(lesson: Lesson, region: Lines, list: string): Lines[] {
   };
   for (const [, first, last, name = ""] of list.matchAll(/(?:"(.+?)"(?: to "(.+?)")?|(\w[\w ]*))(?:, |$)/g)) {
     const from = first ? lineWith(first, region.from) : 0;
-    const lines = first
-      ? { from, to: last ? lineWith(last, from) : from }
-      : find("declaration", name, declarations(lesson, region));
+    const lines = first ? { from, to: last ? lineWith(last, from) : from } : find("declaration", name, parts);
     const previous = found.at(-1);
     if (previous?.to === lines.from - 1) previous.to = lines.to;
-    else found.push(lines);
+    else found.push({ ...lines });
   }
   return found;
 }
@@ -189,8 +188,7 @@ const VALUES: Kinds = {
 
 /** The constants of a lesson by name: numbers and texts. A line at the end of a copy sees what is not exported, too. */
 async function constantsOf(lesson: Lesson, record: Project["record"]): Promise<Map<string, unknown>> {
-  const declared = [...lesson.regions.values()].flatMap((region) => [...declarations(lesson, region).keys()]);
-  const names = declared.filter((name) => /^[A-Z][A-Z_]+$/.test(name));
+  const names = [...lesson.parts.keys()].filter((name) => /^[A-Z][A-Z_]+$/.test(name));
   const print = `echo 'console.log(JSON.stringify({ ${names.join(", ")} }))' >> ${lesson.file}`;
   const output = await record(`${print} && node --import tsx -e 'import("./${lesson.file}")'`);
   if (!output.startsWith("{")) throw new Error(/^\w*Error: .*/m.exec(output)?.[0] ?? output);

@@ -7,7 +7,7 @@ import { deflateSync, inflateSync } from "node:zlib";
 import { type Lesson, readLessons } from "../docs/lessons.ts";
 import { check, type Kept } from "./grade.ts";
 import { draw } from "./screen.ts";
-import { partOf, read, skeletonOf, stepsOf } from "./skeleton.ts";
+import { partOf, skeletonOf, stepsOf } from "./skeleton.ts";
 
 const lessons = readLessons(".");
 const fileOf = ({ file }: Lesson) => resolve("practice", basename(file));
@@ -58,9 +58,8 @@ function helpFor(lesson: Lesson, isSolution = false): string {
   const steps = stepsOf(lesson);
   const { done } = keptOf(lesson);
   const current = steps[done];
-  const given = read(lesson.lines.join("\n"));
   const names = (current ? [current] : steps).flatMap(({ functions }) => functions);
-  if (isSolution) return names.map((name) => partOf(given, name).join("\n")).join("\n\n");
+  if (isSolution) return names.map((name) => partOf(lesson, name).join("\n")).join("\n\n");
   return current ? `Step ${done + 1} of ${steps.length}, ${current.name}: ${current.hint}` : "Each step is green.";
 }
 

@@ -1,7 +1,7 @@
 /** The steps of a lesson, the file that a reader begins with, and the files on which the steps are graded. */
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
-import { codeOf, declarations, type Lesson, type Part } from "../docs/lessons.ts";
+import { codeOf, declarations, type Lesson } from "../docs/lessons.ts";
 
 /** `name`: its first function. */
 export type Step = { name: string; functions: string[]; page: string; hint: string };
@@ -10,13 +10,13 @@ const steps: Record<string, Omit<Step, "name">[]> = parse(readFileSync(new URL("
 export const stepsOf = ({ name }: Lesson): Step[] =>
   (steps[name] ?? []).map((step) => ({ name: `${step.functions[0]}`, ...step }));
 
-/** A version of a lesson, and what it declares. */
-export type Code = { lines: string[]; parts: Map<string, Part> };
+/** A version of a lesson. */
+export type Code = Pick<Lesson, "lines" | "parts">;
 
 /** @throws if the text cannot be parsed */
 export function read(text: string): Code {
   const lines = text.split("\n");
-  return { lines, parts: declarations({ lines }) };
+  return { lines, parts: declarations(lines) };
 }
 
 export const partOf = (code: Code, name: string): string[] => codeOf(code, code.parts.get(name) ?? { from: 1, to: 0 });
@@ -28,17 +28,15 @@ export function changedBetween(before: Code, now: Code): string[] {
 
 /** A lesson in which of its steps' functions only these are written. A step that changes the lesson before is as it was there. */
 export function skeletonOf(lesson: Lesson, written: string[] = []): string {
-  const [code, before] = [codeIn(lesson), codeIn(lesson.before)];
   const open = new Map<string, string[]>();
   for (const { functions } of stepsOf(lesson)) {
-    const isOld = functions.every((name) => before.parts.has(name));
+    const { before } = lesson;
+    const isOld = functions.every((name) => before?.parts.has(name));
     for (const name of functions.filter((name) => !written.includes(name)))
-      open.set(name, isOld ? partOf(before, name) : opened(code, name));
+      open.set(name, before && isOld ? partOf(before, name) : opened(lesson, name));
   }
-  return `${textOf(replaced(code, open))}\n`;
+  return `${textOf(replaced(lesson, open))}\n`;
 }
-
-const codeIn = (lesson?: Lesson) => read((lesson?.lines ?? []).join("\n"));
 
 /** A function whose body is to be written. */
 function opened({ lines, parts }: Code, name: string): string[] {
@@ -54,10 +52,9 @@ export const textOf = (lines: Line[]) => lines.map(({ text }) => text).join("\n"
 
 /** The file on which a step is graded: the reader's, with the lesson's own version of the other steps. */
 export function fileFor(lesson: Lesson, own: Code, step: string | undefined): Line[] {
-  const given = codeIn(lesson);
   const others = stepsOf(lesson).filter(({ name }) => step && step !== name);
   const names = others.flatMap(({ functions }) => functions);
-  return replaced(own, new Map(names.map((name) => [name, partOf(given, name)])));
+  return replaced(own, new Map(names.map((name) => [name, partOf(lesson, name)])));
 }
 
 /** Code with some of its parts replaced. One that it lacks is added: to its class, or at the end. */

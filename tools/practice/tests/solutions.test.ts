@@ -18,7 +18,7 @@ type Solutions = { right: Record<string, Changes>; wrong: Record<string, Changes
 function changed(lesson: Lesson, changes: Changes): string {
   let lines = [...lesson.lines];
   for (const [what, by] of Object.entries(changes)) {
-    const part = declarations({ lines }).get(what);
+    const part = declarations(lines).get(what);
     const text = lines.join("\n");
     assert.ok(part || text.includes(what), `${lesson.file} has no ${what}`);
     if (part?.body) lines.splice(part.from - 1, part.to - part.from + 1, by.trimEnd());

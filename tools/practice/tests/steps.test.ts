@@ -27,8 +27,9 @@ describe("step by step", { concurrency: 2 }, () => {
         assert.deepEqual([failure?.state, failure?.step], ["red", name], failure?.test);
       }
       writeFileSync(file, readFileSync(join(root, lesson.file)));
-      const { state, failure, done, types, isWhole } = await check(lesson, file, kept, { patience });
-      assert.deepEqual([state, failure, done, types, isWhole], ["green", undefined, steps.length, [], true]);
+      const isWhole = false; // all tests run on the right solutions, and in npm test
+      const { state, failure, done, types } = await check(lesson, file, kept, { patience, isWhole });
+      assert.deepEqual([state, failure, done, types], ["green", undefined, steps.length, []]);
     });
   }
 });

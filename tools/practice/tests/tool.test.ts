@@ -49,7 +49,7 @@ class Two {
   static four = (): number => 4;
 }
 // #endregion`;
-  const parts = [...declarations({ lines: source.split("\n") })];
+  const parts = [...declarations(source.split("\n"))];
   const lines = parts.filter(([, { body }]) => body).map(([name, { from, to }]) => [name, from, to]);
   assert.deepEqual(lines, [
     ["one", 2, 5],
