@@ -20,14 +20,16 @@ import { structuredPatch } from "diff";
 
 /** Lines of a file, both included, as editors count them. */
 export type Lines = { from: number; to: number };
-export type Lesson = {
+/** A declaration with the comments right above. `body`: of a function, without its braces. */
+export type Part = Lines & { body?: Lines };
+/** A version of a lesson, and what it declares. */
+export type Code = { lines: string[]; parts: Map<string, Part> };
+export type Lesson = Code & {
   name: string; // s03
   file: string; // agents/s03_todo_write.ts
   page: string; // docs/s03_todo_write.md
-  lines: string[];
   header: string[]; // the lines of the comment that opens the file, without its marks
   regions: Map<string, Lines>; // without the marks
-  parts: Map<string, Part>; // what it declares
   before?: Lesson;
 };
 
@@ -40,12 +42,13 @@ export function readLessons(root: string): Map<string, Lesson> {
   for (const entry of readdirSync(join(root, "agents")).sort()) {
     const [name, file, page] = [entry.slice(0, 3), `agents/${entry}`, `docs/${entry.replace(/ts$/, "md")}`];
     const text = readFileSync(join(root, file), "utf8");
-    const lines = text.trimEnd().split("\n");
+    const code = read(text.trimEnd());
+    const { lines } = code;
     const header = lines.slice(1, lines.indexOf(" */")).map((line) => line.slice(3));
     const regions = new Map<string, Lines>();
     for (const { 0: all, 1: name = "", index } of text.matchAll(/^\/\/ #region (\S+)\n.*?(?=\n\/\/ #endregion)/gms))
       regions.set(name, { from: lineAt(text, index) + 1, to: lineAt(text, index + all.length) });
-    before = { name, file, page, lines, header, regions, parts: declarations(lines), before };
+    before = { ...code, name, file, page, header, regions, before };
     lessons.set(name, before);
   }
   return lessons;
@@ -63,24 +66,22 @@ function startOf(node: Node, lines: string[]): number {
   return from;
 }
 
-/** A declaration with the comments right above. `body`: of a function, without its braces. */
-export type Part = Lines & { body?: Lines };
-
-/** The top-level declarations of some lines, and methods, as Class.method; `addTool("x", …)` is called `addTool x`. */
-export function declarations(lines: string[]): Map<string, Part> {
-  const found = new Map<string, Part>();
-  const { program } = parse(lines.join("\n"), { sourceType: "module", plugins: ["typescript"], errorRecovery: true });
+/** Finds the top-level declarations, and methods, as Class.method; `addTool("x", …)` is called `addTool x`. @throws if it can't be parsed */
+export function read(text: string): Code {
+  const lines = text.split("\n");
+  const parts = new Map<string, Part>();
+  const { program } = parse(text, { sourceType: "module", plugins: ["typescript"], errorRecovery: true });
   for (const statement of program.body) {
     const [name, value] = declaredBy(statement);
     if (!name) continue;
-    found.set(name, { from: startOf(statement, lines), to: linesOf(statement).to, body: bodyOf(value) });
+    parts.set(name, { from: startOf(statement, lines), to: linesOf(statement).to, body: bodyOf(value) });
     for (const member of isClassDeclaration(value) ? value.body.body : []) {
       const body = bodyOf(isClassProperty(member) ? member.value : member);
       const method = "key" in member && isIdentifier(member.key) && `${name}.${member.key.name}`;
-      if (method && body) found.set(method, { from: startOf(member, lines), to: linesOf(member).to, body });
+      if (method && body) parts.set(method, { from: startOf(member, lines), to: linesOf(member).to, body });
     }
   }
-  return found;
+  return { lines, parts };
 }
 
 /** The name that a statement gives to something, and what that is. */

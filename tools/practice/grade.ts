@@ -6,9 +6,9 @@ import { basename, dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
 import { build, type Plugin } from "esbuild";
 import { PROGRAM } from "../../tests/program.ts";
-import type { Lesson } from "../docs/lessons.ts";
+import { type Code, type Lesson, read } from "../docs/lessons.ts";
 import type { Problem, State, Status } from "./child.ts";
-import { type Code, fileFor, type Line, read, stepsOf, textOf } from "./skeleton.ts";
+import { fileFor, type Line, stepsOf, textOf } from "./skeleton.ts";
 
 /** What is kept between runs: how many steps are green, one after the other, and the file of each step that ever was green. */
 export type Kept = { done: number; green: Record<string, string> };

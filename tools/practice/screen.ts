@@ -3,10 +3,10 @@ import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { styleText } from "node:util";
 import { structuredPatch } from "diff";
-import type { Lesson } from "../docs/lessons.ts";
+import { type Lesson, read } from "../docs/lessons.ts";
 import type { Problem } from "./child.ts";
 import { type Progress, suiteOf } from "./grade.ts";
-import { changedBetween, fileFor, read, skeletonOf, stepsOf, textOf } from "./skeleton.ts";
+import { changedBetween, fileFor, skeletonOf, stepsOf, textOf } from "./skeleton.ts";
 
 export function draw(lesson: Lesson, progress: Progress, seconds: number, next?: string): string {
   const { state, own, failure, types, done, isWhole } = progress;

@@ -1,7 +1,7 @@
 /** The steps of a lesson, the file that a reader begins with, and the files on which the steps are graded. */
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
-import { codeOf, declarations, type Lesson } from "../docs/lessons.ts";
+import { type Code, codeOf, type Lesson } from "../docs/lessons.ts";
 
 /** `name`: its first function. */
 export type Step = { name: string; functions: string[]; page: string; hint: string };
@@ -9,15 +9,6 @@ const steps: Record<string, Omit<Step, "name">[]> = parse(readFileSync(new URL("
 
 export const stepsOf = ({ name }: Lesson): Step[] =>
   (steps[name] ?? []).map((step) => ({ name: `${step.functions[0]}`, ...step }));
-
-/** A version of a lesson. */
-export type Code = Pick<Lesson, "lines" | "parts">;
-
-/** @throws if the text cannot be parsed */
-export function read(text: string): Code {
-  const lines = text.split("\n");
-  return { lines, parts: declarations(lines) };
-}
 
 export const partOf = (code: Code, name: string): string[] => codeOf(code, code.parts.get(name) ?? { from: 1, to: 0 });
 

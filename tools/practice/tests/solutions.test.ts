@@ -6,9 +6,9 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import { parse } from "yaml";
-import { declarations, type Lesson, readLessons } from "../../docs/lessons.ts";
+import { type Lesson, read, readLessons } from "../../docs/lessons.ts";
 import { check, firstRed } from "../grade.ts";
-import { read, stepsOf } from "../skeleton.ts";
+import { stepsOf } from "../skeleton.ts";
 import { folderOf, root } from "./root.ts";
 
 type Changes = Record<string, string>;
@@ -16,16 +16,15 @@ type Changes = Record<string, string>;
 type Solutions = { right: Record<string, Changes>; wrong: Record<string, Changes & { expect: string }> };
 
 function changed(lesson: Lesson, changes: Changes): string {
-  let lines = [...lesson.lines];
+  let text = lesson.lines.join("\n");
   for (const [what, by] of Object.entries(changes)) {
-    const part = declarations(lines).get(what);
-    const text = lines.join("\n");
+    const { lines, parts } = read(text);
+    const part = parts.get(what);
     assert.ok(part || text.includes(what), `${lesson.file} has no ${what}`);
     if (part?.body) lines.splice(part.from - 1, part.to - part.from + 1, by.trimEnd());
-    else lines = text.replace(what, () => by).split("\n");
-    lines = lines.join("\n").split("\n");
+    text = part?.body ? lines.join("\n") : text.replace(what, () => by);
   }
-  return `${lines.join("\n")}\n`;
+  return `${text}\n`;
 }
 
 /** These solutions in as few programs as they fit in, since all tests run on each. */

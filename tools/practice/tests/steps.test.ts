@@ -5,9 +5,9 @@ import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, test } from "node:test";
-import { readLessons } from "../../docs/lessons.ts";
+import { read, readLessons } from "../../docs/lessons.ts";
 import { check, firstRed } from "../grade.ts";
-import { read, skeletonOf, stepsOf } from "../skeleton.ts";
+import { skeletonOf, stepsOf } from "../skeleton.ts";
 import { folderOf, root } from "./root.ts";
 
 const lessons = [...readLessons(root).values()].filter(({ name }) => (process.env.LESSONS ?? name).includes(name));

@@ -7,7 +7,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { basename, join } from "node:path";
 import { beforeEach, test } from "node:test";
 import { stripVTControlCharacters } from "node:util";
-import { declarations, readLessons } from "../../docs/lessons.ts";
+import { read, readLessons } from "../../docs/lessons.ts";
 import { check } from "../grade.ts";
 import { draw } from "../screen.ts";
 import { skeletonOf } from "../skeleton.ts";
@@ -49,7 +49,7 @@ class Two {
   static four = (): number => 4;
 }
 // #endregion`;
-  const parts = [...declarations(source.split("\n"))];
+  const parts = [...read(source).parts];
   const lines = parts.filter(([, { body }]) => body).map(([name, { from, to }]) => [name, from, to]);
   assert.deepEqual(lines, [
     ["one", 2, 5],
