@@ -76,22 +76,17 @@ const EN = {
     cold: "The cache is cold: the next model call pays for the whole prompt anyway, so layer 1 costs nothing now. It saves more than 40 % of the limit, and will clear what is struck out.",
     kept: "The cache is cold, but layer 1 would save less than 40 % of the limit: not worth forgetting anything.",
     cleared: (results: number) => `Layer 1: ${results} old results are a line each; the newest 3 answered ones stay.`,
-    price: (room: number, calls: number, read: number, same: number, back: number) => {
-      const why =
-        same === 0
-          ? "all that it has begins with the old request"
-          : `the beginning that is the same ends ${back} blocks back, and the API looks 20 back`;
-      return calls > 0
-        ? `Room for ${number(room)} tokens. It costs at first, and pays after ${calls} model calls. The cache finds ${read ? number(read) : "nothing"}: ${why}.`
-        : `Room for ${number(room)} tokens, and it pays at once: the cache was empty, so nothing in it is lost.`;
-    },
+    price: (room: number, calls: number, read: number, same: number, back: number) =>
+      calls > 0
+        ? `Room for ${number(room)} tokens. But the cache finds ${read ? `only ${number(read)}` : "nothing"} now: ${same ? `what is unchanged ends ${back} blocks before the end, and the API looks 20 back` : "all that it has begins with the old request"}. It pays off after ${calls} model calls.`
+        : `Room for ${number(room)} tokens. It pays off at once: the cache was empty, so nothing in it is lost.`,
     thinking: "Thinking has become text: its signature is bound to everything before it, and that has changed.",
     before: (isAsked: boolean, tokens: number, limit: number) =>
       isAsked
         ? "Layer 3: the model has called the tool compact. So a summary comes before the next reply."
         : `About ${number(tokens)} tokens, past the limit of ${number(limit)}, and layer 1 would save less than 40 % of the limit. So layer 2: a summary.`,
     summary: (tokens: number, { cache_read_input_tokens: read, output_tokens: out }: Usage) =>
-      `A model call of its own writes the summary: ${number(tokens)} tokens in, ${number(read)} of them from the cache, and ${out} out. New is only the instruction. The summary will replace what is struck out.`,
+      `A model call of its own writes the summary: ${number(tokens)} tokens in, ${number(read)} of them from the cache, and ${out} out. Only the instruction is new. The summary will replace what is struck out.`,
     after: (before: number, after: number) =>
       `${before} messages have become ${after}: request, summary with the last small file, “Understood.”, open tool call, its result.`,
     exit: "The user has no more requests, and the program ends. Its memory goes, with all messages. The transcript stays on disk.",
@@ -173,15 +168,10 @@ const ZH: typeof EN = {
     cold: "缓存已冷，下一次模型调用反正要为整个提示词付全价，此时第一层没有额外代价。它能省下的超过上限的 40%，将清除划掉的内容。",
     kept: "缓存已冷，但第一层省下的不到上限的 40%，不值得为此遗忘什么。",
     cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型回应过的结果中，最新的三个保留。`,
-    price: (room, calls, read, same, back) => {
-      const why =
-        same === 0
-          ? "缓存里的每一段都以旧的请求开头"
-          : `没有变过的开头到离末尾 ${back} 个块的地方为止，而 API 最多向前查找 20 个块`;
-      return calls > 0
-        ? `腾出 ${number(room)} token。先多付一些，${calls} 次模型调用后回本。命中缓存 ${number(read)} token：${why}。`
-        : `腾出 ${number(room)} token，而且立刻就省：缓存本来就是空的，没有损失。`;
-    },
+    price: (room, calls, read, same, back) =>
+      calls > 0
+        ? `腾出 ${number(room)} token，但现在缓存只命中 ${number(read)} token：${same ? `没有变过的开头到离末尾 ${back} 个块的地方为止，而 API 最多向前查找 20 个块` : "缓存里的每一段都以旧的请求开头"}。${calls} 次模型调用后回本。`
+        : `腾出 ${number(room)} token，立刻就省：缓存本来就是空的，没有损失。`,
     thinking: "思考变成了文字：它的签名与之前的全部内容绑定，而这些内容变了。",
     before: (isAsked, tokens, limit) =>
       isAsked

@@ -280,9 +280,9 @@ describe("in s06", async () => {
       call.compacted && call.reply && (call.estimate ?? 0) !== 9393 ? i : [],
     );
     const reasons = [
-      /nothing: .* 26 blocks back, .* 20 back/,
-      / 6 blocks back, .* 20 back/,
-      /nothing: .* begins with the old request/,
+      /finds nothing now: .* 26 blocks before the end, .* 20 back/,
+      / 6 blocks before the end, .* 20 back/,
+      /finds nothing now: .* begins with the old request/,
       /cache was empty/,
     ];
     const told = seen.filter(({ name }) => name === "call price").map(({ says }) => says);
@@ -299,10 +299,10 @@ describe("in s06", async () => {
       const written = asked ? full(asked) + 5 * asked.output_tokens : 0;
       const once = written + full(usage) - (estimate - read) - 0.05 * read;
       const room = estimate - promptOf(usage);
-      const pays = once > 0 ? `after ${Math.ceil(once / (0.05 * room))} model calls` : "at once";
-      assert.ok(says.startsWith(`Room for ${number(room)} tokens`) && says.includes(`pays ${pays}`), says);
+      const pays = once > 0 ? `after ${Math.ceil(once / (0.05 * room))} model calls.` : "at once:";
+      assert.ok(says.startsWith(`Room for ${number(room)} tokens`) && says.includes(`It pays off ${pays}`), says);
       assert.match(says, reasons[i] ?? /never/);
-      assert.equal(says.includes("finds 1,145"), usage.cache_read_input_tokens > 0);
+      assert.equal(says.includes("finds only 1,145 now"), usage.cache_read_input_tokens > 0);
     }
   });
 
