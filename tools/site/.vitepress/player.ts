@@ -49,12 +49,13 @@ function bar({ calls, limit, window }: Run, { label, read, fresh, cache }: Reque
   const sizes = calls.flatMap(({ usage, estimate = 0 }) => [promptOf(usage), estimate]);
   const span = 1.05 * Math.max(...sizes, limit ?? 0);
   const mark = limit ? `<i class="limit" style="left: ${(100 * limit) / span}%"></i>` : "";
-  const count = (name: string, text: string) => `<span><i class="${name}"></i> ${text}</span>`;
+  const isCached = calls.some(({ usage }) => usage.cache_read_input_tokens > 0); // short prompts are not
+  const count = (name: string, text: string, is = "") => `<span ${is}><i class="${name}"></i> ${text}</span>`;
   const end = limit ? count("limit", labels.limit(limit)) : `<span>${labels.scale(Math.round(span), window)}</span>`;
   return `<div class="request" data-span="${span}" data-unit="${labels.unit}">
 <p><b class="label">${label}</b> <b class="total">${number(read + fresh)} ${labels.unit}</b> <span class="cache">${cache}</span></p>
 <div class="meter"><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i><i class="without"></i>${mark}</div>
-<p class="counts">${count("read", `${labels.read} <b>${number(read)}</b>`)}${count("fresh", `${labels.fresh} <b>${number(fresh)}</b>`)}${end}</p>
+<p class="counts">${count("read", `${labels.read} <b>${number(read)}</b>`, isCached ? "" : "hidden")}${count("fresh", `${labels.fresh} <b>${number(fresh)}</b>`)}${end}</p>
 </div>`;
 }
 

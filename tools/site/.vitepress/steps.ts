@@ -211,7 +211,7 @@ class Story {
     const { reply } = this.call ?? {};
     if (!reply) throw new Error("a run ends with a reply");
     const isFirst = !this.items.some((item) => item.child === child && item.message?.role === "assistant");
-    if (isFirst || calls.length <= LONG || this.next === calls.length - 1) return this.inDetail(child, reply);
+    if (isFirst || calls.length <= LONG) return this.inDetail(child, reply);
     return toolsOf(reply).length > 0 ? this.inShort(child, reply) : this.answer(child, reply);
   }
 
@@ -338,11 +338,11 @@ class Story {
       const at = i === made ? struck : now;
       this.add(child, [at], now, message, { brief: i !== made, sent: i < same ? now : undefined });
     }
+    this.step(`${name} price`, price);
     if (!this.steps.some(({ name }) => name === "thinking")) this.makeText(this.step("thinking", this.labels.thinking));
-    this.step("call price", price);
   }
 
-  /** The replies began with thinking until step `now`, where the text that it becomes is beside it; one is shown in full. */
+  /** The replies began with thinking until step `now`, where the text that it becomes is beside it. */
   makeText(now: number): void {
     const replies = this.current(false).filter(({ message }) => message?.role === "assistant");
     for (const item of replies) {
@@ -350,22 +350,22 @@ class Story {
       if (!text) continue;
       const thinking = { ...text, kind: "thinking", struck: now, until: now + 1 };
       item.message = { role: "assistant", blocks: [thinking, { ...text, from: now }, ...rest] };
-      item.brief = item !== replies.at(-1);
     }
   }
 
   /** What a compaction makes room for, after how many model calls it pays, and why so much of the cache is found. */
   price(past: Item[], messages: Message[], isSummary: boolean): string {
-    const { labels, steps, run, call, next } = this;
+    const { labels, steps, run, next } = this;
+    const { usage } = this.call as Call;
     const { read = 0, fresh = 0 } = steps.findLast(({ mark }) => mark === "compaction")?.request ?? {};
-    const [found, sent] = call ? [call.usage.cache_read_input_tokens, promptOf(call.usage)] : [0, 0];
-    const room = read + fresh - sent;
+    const room = read + fresh - promptOf(usage);
     const summary = isSummary ? run.calls[next - 1]?.usage : undefined;
     const written = summary ? atFullPrice(summary) + OUTPUT * summary.output_tokens : 0;
-    const once = written + sent - (1 - READ) * found - fresh - READ * read;
+    const once = written + atFullPrice(usage) - fresh - READ * read;
     const before = past.flatMap(({ message }) => message?.blocks ?? []);
     const after = messages.flatMap(({ blocks }) => blocks);
     const same = after.findIndex(({ kind, text }, i) => kind !== before[i]?.kind || text !== before[i]?.text);
+    const found = usage.cache_read_input_tokens;
     return labels.price(room, Math.ceil(once / (READ * room)), found, same, after.length - same);
   }
 }

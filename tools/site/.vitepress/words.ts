@@ -55,7 +55,7 @@ const EN = {
     cache: (tokens: number) => (tokens > 0 ? `In the cache: ${number(tokens)}` : "The cache is empty"),
     limit: (tokens: number) => `limit: ${number(tokens)}`,
     legend: { round: "round", compaction: "compaction", remind: "reminder", child: "subagent", resume: "resume" },
-    hatched: "not final",
+    hatched: "to come",
     struck: "goes",
     start: "The loop begins: the user’s request is the first message.",
     again: "The user’s next request is one more message.",
@@ -75,10 +75,11 @@ const EN = {
       `With the last result about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 comes first, as it forgets the least. It saves ${number(saved)}, more than 40 % of the limit: it will clear what is struck out.`,
     cold: "The cache is cold: the next model call pays for the whole prompt anyway, so layer 1 costs nothing now. It saves more than 40 % of the limit, and will clear what is struck out.",
     kept: "The cache is cold, but layer 1 would save less than 40 % of the limit: not worth forgetting anything.",
-    cleared: (results: number) => `Layer 1: ${results} old results are a line each; the newest 3 answered ones stay.`,
+    cleared: (results: number) =>
+      `Layer 1: ${results} old results are a line each. The newest 3 that the model has replied to stay, and what is short or has no reply yet.`,
     price: (room: number, calls: number, read: number, same: number, back: number) =>
       calls > 0
-        ? `Room for ${number(room)} tokens. But the cache finds ${read ? `only ${number(read)}` : "nothing"} now: ${same ? `what is unchanged ends ${back} blocks before the end, and the API looks 20 back` : "all that it has begins with the old request"}. It pays off after ${calls} model calls.`
+        ? `Room for ${number(room)} tokens. But the cache finds ${read ? `only ${number(read)}` : "nothing"} now: ${same ? `the first change is ${back} blocks (texts, tool calls, results) from the end, and the API looks 20 back` : "every prompt in it begins with the old request"}. It pays off after ${calls} model calls.`
         : `Room for ${number(room)} tokens. It pays off at once: the cache was empty, so nothing in it is lost.`,
     thinking: "Thinking has become text: its signature is bound to everything before it, and that has changed.",
     before: (isAsked: boolean, tokens: number, limit: number) =>
@@ -88,14 +89,14 @@ const EN = {
     summary: (tokens: number, { cache_read_input_tokens: read, output_tokens: out }: Usage) =>
       `A model call of its own writes the summary: ${number(tokens)} tokens in, ${number(read)} of them from the cache, and ${out} out. Only the instruction is new. The summary will replace what is struck out.`,
     after: (before: number, after: number) =>
-      `${before} messages have become ${after}: request, summary with the last small file, “Understood.”, open tool call, its result.`,
+      `${before} messages have become ${after}: the request; the summary, with the file that was read last and is not long; “Understood.”, so that it has a reply; the open tool call; its result.`,
     exit: "The user has no more requests, and the program ends. Its memory goes, with all messages. The transcript stays on disk.",
     killed:
       "This command kills the program. All messages are gone. The transcript has them; it ends with this tool call, without a result.",
     paused: "More than 300 seconds pass without a model call. The prompt cache expires: it is cold.",
     disk: "On disk, the transcript ends with:",
     resume: (isKilled: boolean) =>
-      `A new program reads the transcript. All messages are back. Thinking is text: its signature may not fit what stands before it now.${isKilled ? " The tool call that was cut off gets a result: it may have run." : ""}`,
+      `A new program reads the transcript. All messages since the last compaction are back, thinking as text, as in every history that is rebuilt.${isKilled ? " The tool call that was cut off gets a result: it may have run." : ""}`,
     child: "task calls agentLoop again, for a subagent with messages of its own.",
     prompt: "The prompt is all the subagent knows.",
     back: "The subagent’s last text is the result. Its messages are dropped.",
@@ -167,10 +168,10 @@ const ZH: typeof EN = {
       `加上最后一个结果约 ${number(tokens)} token，超过上限 ${number(limit)}。先用第一层，它遗忘得最少：能省下 ${number(saved)}，超过上限的 40%，所以将清除划掉的内容。`,
     cold: "缓存已冷，下一次模型调用反正要为整个提示词付全价，此时第一层没有额外代价。它能省下的超过上限的 40%，将清除划掉的内容。",
     kept: "缓存已冷，但第一层省下的不到上限的 40%，不值得为此遗忘什么。",
-    cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型回应过的结果中，最新的三个保留。`,
+    cleared: (results) => `第一层：${results} 个旧结果各剩一行。保留模型回应过的最新三个、很短的，以及还没有回应的。`,
     price: (room, calls, read, same, back) =>
       calls > 0
-        ? `腾出 ${number(room)} token，但现在缓存只命中 ${number(read)} token：${same ? `没有变过的开头到离末尾 ${back} 个块的地方为止，而 API 最多向前查找 20 个块` : "缓存里的每一段都以旧的请求开头"}。${calls} 次模型调用后回本。`
+        ? `腾出 ${number(room)} token，但现在缓存只命中 ${number(read)} token：${same ? `第一处改动离末尾 ${back} 个块（文字、工具调用、工具结果各算一块），而 API 最多向前查找 20 个块` : "缓存里的每个提示词都以旧的请求开头"}。${calls} 次模型调用后回本。`
         : `腾出 ${number(room)} token，立刻就省：缓存本来就是空的，没有损失。`,
     thinking: "思考变成了文字：它的签名与之前的全部内容绑定，而这些内容变了。",
     before: (isAsked, tokens, limit) =>
@@ -180,13 +181,13 @@ const ZH: typeof EN = {
     summary: (tokens, { cache_read_input_tokens: read, output_tokens: out }) =>
       `单独用一次模型调用写摘要：发出 ${number(tokens)} token，其中 ${number(read)} 命中缓存，写回 ${out} token。新的只有写摘要的指令。摘要将取代划掉的内容。`,
     after: (before, after) =>
-      `${before} 条消息变成 ${after} 条：请求、摘要和最近的小文件、“Understood.”、还没有回应的工具调用及其结果。`,
+      `${before} 条消息变成 ${after} 条：请求；摘要，附上最近读过且不长的文件；“Understood.”，让摘要有一个回复；还没有回应的工具调用及其结果。`,
     exit: "用户没有更多请求，程序退出。内存里的消息随之消失，会话记录还在磁盘上。",
     killed: "这条命令杀死了程序，内存里的消息全部消失。会话记录里都有，最后一条是这个还没有结果的工具调用。",
     paused: "300 多秒没有模型调用，提示词缓存过期，变冷了。",
     disk: "磁盘上的会话记录以这几条结尾：",
     resume: (isKilled) =>
-      `新的程序读取会话记录，消息全部恢复；和每次改写一样，思考变成文字。${isKilled ? "被打断的工具调用得到一个结果：它可能已经运行。" : ""}`,
+      `新的程序读取会话记录，上次压缩以来的消息全部恢复；和每次重建历史一样，思考变成文字。${isKilled ? "被打断的工具调用得到一个结果：它可能已经运行。" : ""}`,
     child: "task 再次调用 agentLoop：子智能体有自己的 messages。",
     prompt: "子智能体只知道这段提示词。",
     back: "子智能体的最后一段文字就是结果，它的消息全部丢掉。",

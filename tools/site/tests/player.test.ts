@@ -142,7 +142,7 @@ describe("in each lesson", () => {
         const plain = (bar: string[]) => bar.map((text) => text.replace(",", ""));
         const sent = seen.filter(({ name }) => /^(call|summary)/.test(name));
         const inDetail = sent.map(({ bar }) => bars.findIndex((each) => `${each}` === `${plain(bar)}`));
-        assert.ok(inDetail.length > 1 && !inDetail.includes(-1), `${inDetail}`);
+        assert.ok(inDetail.length > 0 && !inDetail.includes(-1), `${inDetail}`);
         const shown = new Set(seen.map(({ bar }) => `${plain(bar)}`));
         if (calls.length <= 6) for (const bar of bars) assert.ok(shown.has(`${bar}`), `${bar}`);
       });
@@ -192,8 +192,9 @@ describe("in s06", async () => {
   const from = (name: string, which = 0) => {
     const places = seen.flatMap((each, i) => (each.name === name ? [i] : []));
     const steps = seen.slice(places[which]);
-    assert.ok(places[which] !== undefined && steps.length > 3, name);
-    return steps as [(typeof seen)[0], (typeof seen)[0], (typeof seen)[0], (typeof seen)[0]];
+    assert.ok(places[which] !== undefined && steps.length > 4, name);
+    type Seen = (typeof seen)[0];
+    return steps as [Seen, Seen, Seen, Seen, Seen];
   };
 
   test("the layers act in the order of the page, then a cold cache, then the end in the middle of a tool call", async () => {
@@ -239,20 +240,17 @@ describe("in s06", async () => {
   });
 
   test("layer 1: the results that go are struck out, then a line each; all else stays", () => {
-    const [past, cleared, thinking, price] = from("past");
+    const [past, cleared, price, thinking, next] = from("past");
     const lines = cleared.text.match(/\[Previous: used read_file\]/g) ?? [];
     assert.equal(past.struck, lines.length);
     assert.ok(lines.length >= 3 && !past.text.includes("[Previous"), `${lines.length}`);
     assert.deepEqual([cleared.messages, price.messages], [past.messages, past.messages]);
     assert.equal(cleared.struck, 0);
     assert.match(thinking.says, /Thinking has become text: its signature is bound to everything before it/);
-    assert.equal(thinking.changed.length, 8);
-    assert.equal(
-      thinking.changed.at(-1)?.replace(/\s+/g, " "),
-      "thinking Noted notes/15.txt: 15 → text Noted notes/15.txt: 15",
-    );
-    for (const { text } of [past, cleared]) assert.ok(/^thinking$/m.test(text) && !/^text$/m.test(text));
-    assert.ok(!/^thinking$/m.test(price.text) && /^text$/m.test(price.text));
+    assert.deepEqual(thinking.changed, Array(8).fill("thinking → text"));
+    for (const { text } of [past, cleared, price]) assert.ok(/^thinking$/m.test(text) && !/^text$/m.test(text));
+    const kinds = ["thinking", "text"].map((kind) => next.text.match(new RegExp(`^${kind}$`, "gm"))?.length);
+    assert.deepEqual(kinds, [2, 8], "the replies of the two rounds that follow begin with thinking");
   });
 
   test("what goes is struck out as a whole; with old results their reminder stays", () => {
@@ -280,12 +278,12 @@ describe("in s06", async () => {
       call.compacted && call.reply && (call.estimate ?? 0) !== 9393 ? i : [],
     );
     const reasons = [
-      /finds nothing now: .* 26 blocks before the end, .* 20 back/,
-      / 6 blocks before the end, .* 20 back/,
+      /finds nothing now: .* 26 blocks .* 20 back/,
+      / 6 blocks .* 20 back/,
       /finds nothing now: .* begins with the old request/,
       /cache was empty/,
     ];
-    const told = seen.filter(({ name }) => name === "call price").map(({ says }) => says);
+    const told = seen.filter(({ name }) => name.endsWith(" price")).map(({ says }) => says);
     assert.equal(told.length, 4);
     for (const [i, says] of told.entries()) {
       const at = compactions[i] ?? 0;
@@ -522,9 +520,9 @@ test("a legend names each kind of mark that the slider has, and how the rest is 
       ...new Set(await page.locator(`.player ${part} i`).evaluateAll((all) => all.map((each) => each.className))),
     ].sort();
   for (const [path, names] of [
-    ["s03_todo_write.html", "round reminder not final"],
-    ["s04_subagent.html", "round subagent not final"],
-    [S06, "round compaction resume not final goes"],
+    ["s03_todo_write.html", "round reminder to come"],
+    ["s04_subagent.html", "round subagent to come"],
+    [S06, "round compaction resume to come goes"],
   ] as const)
     await visit(path, {}, async (page) => {
       for (const viewport of [{ width: 1280, height: 800 }, PHONE]) {

@@ -134,11 +134,9 @@ class Player {
   }
 
   toggle(): void {
-    if (this.timer) {
-      this.stop();
-      return;
-    }
+    const isPlaying = this.timer > 0;
     this.take(this.now === this.steps.length - 1 ? 0 : this.now);
+    if (isPlaying) return;
     this.find(".play").textContent = this.find(".play").dataset.pause ?? "";
     this.wait();
   }
@@ -146,14 +144,12 @@ class Player {
   wait(): void {
     const step = this.steps[this.now];
     const isOver = !this.root.isConnected || this.now === this.steps.length - 1;
-    if (!step || isOver) {
-      this.stop();
-      return;
-    }
-    this.timer = window.setTimeout(() => {
+    const goOn = () => {
       this.show(this.now + 1);
       this.wait();
-    }, timeFor(step));
+    };
+    if (!step || isOver) this.stop();
+    else this.timer = window.setTimeout(goOn, timeFor(step));
   }
 
   listen(): void {
