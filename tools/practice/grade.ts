@@ -17,7 +17,7 @@ export type Progress = Kept & { state: State; own?: Code; failure?: Failure; typ
 export type Failure = Status & { problem: Problem; step?: string };
 type Options = { isWhole?: boolean; patience?: number; signal?: AbortSignal };
 /** What to run: a step, or all; one test, or all. In `patience` milliseconds the next test has to begin. */
-type Job = Options & { lesson: Lesson; own: Code; patience: number; step?: string; test?: string };
+type Job = { lesson: Lesson; own: Code; patience: number; signal?: AbortSignal; step?: string; test?: string };
 
 export const suiteOf = ({ file }: Lesson) => file.replace(/^agents(.*)ts$/, "tests$1test.ts");
 

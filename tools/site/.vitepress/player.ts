@@ -50,7 +50,7 @@ function bar({ calls, limit, window }: Run, { label, read, fresh, cache }: Reque
   const span = 1.05 * Math.max(...sizes, limit ?? 0);
   const mark = limit ? `<i class="limit" style="left: ${(100 * limit) / span}%"></i>` : "";
   const isCached = calls.some(({ usage }) => usage.cache_read_input_tokens > 0); // short prompts are not
-  const count = (name: string, text: string, is = "") => `<span ${is}><i class="${name}"></i> ${text}</span>`;
+  const count = (name: string, text: string, hidden = "") => `<span ${hidden}><i class="${name}"></i> ${text}</span>`;
   const end = limit ? count("limit", labels.limit(limit)) : `<span>${labels.scale(Math.round(span), window)}</span>`;
   return `<div class="request" data-span="${span}" data-unit="${labels.unit}">
 <p><b class="label">${label}</b> <b class="total">${number(read + fresh)} ${labels.unit}</b> <span class="cache">${cache}</span></p>

@@ -76,7 +76,7 @@ const EN = {
     cold: "The cache is cold: the next model call pays for the whole prompt anyway, so layer 1 costs nothing now. It saves more than 40 % of the limit, and will clear what is struck out.",
     kept: "The cache is cold, but layer 1 would save less than 40 % of the limit: not worth forgetting anything.",
     cleared: (results: number) =>
-      `Layer 1: ${results} old results are a line each. The newest 3 that the model has replied to stay, and what is short or has no reply yet.`,
+      `Layer 1: ${results} old results have become a line each. The newest 3 that the model has seen stay; so do short ones, and what it hasn’t seen.`,
     price: (room: number, calls: number, read: number, same: number, back: number) =>
       calls > 0
         ? `Room for ${number(room)} tokens. But the cache finds ${read ? `only ${number(read)}` : "nothing"} now: ${same ? `the first change is ${back} blocks (texts, tool calls, results) from the end, and the API looks 20 back` : "every prompt in it begins with the old request"}. It pays off after ${calls} model calls.`
@@ -89,7 +89,7 @@ const EN = {
     summary: (tokens: number, { cache_read_input_tokens: read, output_tokens: out }: Usage) =>
       `A model call of its own writes the summary: ${number(tokens)} tokens in, ${number(read)} of them from the cache, and ${out} out. Only the instruction is new. The summary will replace what is struck out.`,
     after: (before: number, after: number) =>
-      `${before} messages have become ${after}: the request; the summary, with the file that was read last and is not long; “Understood.”, so that it has a reply; the open tool call; its result.`,
+      `${before} messages have become ${after}: the request; the summary, with the last short file; its reply, “Understood.”; the open tool call; its result.`,
     exit: "The user has no more requests, and the program ends. Its memory goes, with all messages. The transcript stays on disk.",
     killed:
       "This command kills the program. All messages are gone. The transcript has them; it ends with this tool call, without a result.",
@@ -168,7 +168,7 @@ const ZH: typeof EN = {
       `加上最后一个结果约 ${number(tokens)} token，超过上限 ${number(limit)}。先用第一层，它遗忘得最少：能省下 ${number(saved)}，超过上限的 40%，所以将清除划掉的内容。`,
     cold: "缓存已冷，下一次模型调用反正要为整个提示词付全价，此时第一层没有额外代价。它能省下的超过上限的 40%，将清除划掉的内容。",
     kept: "缓存已冷，但第一层省下的不到上限的 40%，不值得为此遗忘什么。",
-    cleared: (results) => `第一层：${results} 个旧结果各剩一行。保留模型回应过的最新三个、很短的，以及还没有回应的。`,
+    cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型看过的最新三个、很短的，以及还没有看过的，都保留。`,
     price: (room, calls, read, same, back) =>
       calls > 0
         ? `腾出 ${number(room)} token，但现在缓存只命中 ${number(read)} token：${same ? `第一处改动离末尾 ${back} 个块（文字、工具调用、工具结果各算一块），而 API 最多向前查找 20 个块` : "缓存里的每个提示词都以旧的请求开头"}。${calls} 次模型调用后回本。`
@@ -181,7 +181,7 @@ const ZH: typeof EN = {
     summary: (tokens, { cache_read_input_tokens: read, output_tokens: out }) =>
       `单独用一次模型调用写摘要：发出 ${number(tokens)} token，其中 ${number(read)} 命中缓存，写回 ${out} token。新的只有写摘要的指令。摘要将取代划掉的内容。`,
     after: (before, after) =>
-      `${before} 条消息变成 ${after} 条：请求；摘要，附上最近读过且不长的文件；“Understood.”，让摘要有一个回复；还没有回应的工具调用及其结果。`,
+      `${before} 条消息变成 ${after} 条：请求；摘要，附上最近的短文件；对摘要的回复“Understood.”；还没有回应的工具调用及其结果。`,
     exit: "用户没有更多请求，程序退出。内存里的消息随之消失，会话记录还在磁盘上。",
     killed: "这条命令杀死了程序，内存里的消息全部消失。会话记录里都有，最后一条是这个还没有结果的工具调用。",
     paused: "300 多秒没有模型调用，提示词缓存过期，变冷了。",

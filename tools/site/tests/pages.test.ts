@@ -3,28 +3,49 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { addressOf, open, origin, PHONE, pageAt, pages, read, visit, WIDE } from "./browser.ts";
 
-/** What is cut, broken or too small in a window as wide as this one. It runs in the page: without functions of its own. */
-function broken(): string[] {
+// What is cut, broken or too small in a window as wide as this one. These run in the page, without functions of their own.
+
+/** Of what is drawn or printed with letters. */
+function brokenListings(): string[] {
   const found: string[] = [];
-  if (document.documentElement.scrollWidth > innerWidth) found.push("wider than the window");
   for (const block of document.querySelectorAll(".vp-doc .language-text pre")) {
     const code = block.querySelector("code") ?? block;
     const isDrawing = /[│▶▼┘]/.test(code.textContent ?? ""); // a wide one scrolls
     const heights = [...block.querySelectorAll(".line")].map((line) => line.clientHeight).filter(Boolean);
-    const isWhole = isDrawing
-      ? Math.max(...heights) <= 1.5 * Math.min(...heights)
-      : block.scrollWidth <= block.clientWidth;
-    if (!isWhole || Number.parseFloat(getComputedStyle(code).fontSize) < 12) found.push(`${code.textContent}`);
+    const isBroken = isDrawing && Math.max(...heights) > 1.5 * Math.min(...heights);
+    const isCut = !isDrawing && block.scrollWidth > block.clientWidth;
+    const isSmall = Number.parseFloat(getComputedStyle(code).fontSize) < 12;
+    if (isBroken || isCut || isSmall) found.push(`${code.textContent}`);
   }
+  return found;
+}
+
+/** On a phone a table of text becomes blocks, and one of numbers scrolls. */
+function brokenTables(): string[] {
+  const found: string[] = [];
+  const isPhone = innerWidth === 390;
+  const isWide = innerWidth >= 1440 && !location.pathname.endsWith("/python.html"); // whose table scrolls
   for (const table of document.querySelectorAll<HTMLTableElement>(".vp-doc table")) {
+    const isBlocks = isPhone && table.matches(".blocks");
+    const cell = table.rows[1]?.cells[0] ?? table;
+    if (isBlocks && getComputedStyle(cell).display !== "block") found.push(`no blocks: ${table.textContent}`);
     const { scrollWidth = 0, clientWidth = 0 } = table.parentElement ?? {};
-    const isPhone = innerWidth === 390;
-    if (isPhone && table.matches(".blocks") && getComputedStyle(table.rows[1]?.cells[0] ?? table).display !== "block")
-      found.push("no blocks");
-    const scrolls = isPhone
-      ? table.matches(".scrolls")
-      : innerWidth < 1440 || location.pathname.endsWith("/python.html");
-    if (scrollWidth > clientWidth && !scrolls) found.push(`cut: ${table.textContent}`);
+    if ((isBlocks || isWide) && scrollWidth > clientWidth) found.push(`cut: ${table.textContent}`);
+    for (const short of isPhone ? table.querySelectorAll(".short") : []) {
+      const text = document.createRange();
+      text.selectNodeContents(short);
+      const bottoms = [...text.getClientRects()].map(({ bottom }) => bottom);
+      const height = Math.max(...bottoms) - Math.min(...bottoms); // of code and text on a line 3 pixels
+      if (height > 14) found.push(`two lines: ${short.textContent}`);
+    }
+  }
+  return found;
+}
+
+/** Words of tables that go on in another line. */
+function brokenWords(): string[] {
+  const found: string[] = [];
+  for (const table of document.querySelectorAll(".vp-doc table")) {
     const texts = document.createTreeWalker(table, NodeFilter.SHOW_TEXT);
     for (let node = texts.nextNode(); node; node = texts.nextNode())
       for (const { 0: word, index } of (node.textContent ?? "").matchAll(/[\p{L}\p{N}.,%]{2,20}/gu)) {
@@ -34,12 +55,6 @@ function broken(): string[] {
         const lines = new Set([...range.getClientRects()].map(({ top }) => Math.round(top)));
         if (lines.size > 1 && !/\p{Script=Han}/u.test(word)) found.push(`in the middle: ${word}`);
       }
-    for (const cell of isPhone ? table.querySelectorAll(".short") : []) {
-      const text = document.createRange();
-      text.selectNodeContents(cell);
-      const bottoms = [...text.getClientRects()].map(({ bottom }) => bottom);
-      if (Math.max(...bottoms) - Math.min(...bottoms) > 14) found.push(`two lines: ${cell.textContent}`); // pixels: of code and text on a line 3
-    }
   }
   return found;
 }
@@ -78,7 +93,10 @@ describe("every page", () => {
         for (const width of widths.reverse()) {
           // the next page opens in the width that this one ends with
           await page.setViewportSize({ ...WIDE, width });
-          wrong.push(...(await page.evaluate(broken)).map((what) => `${at}, ${width}: ${what}`));
+          const isWithin = await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth);
+          if (!isWithin) wrong.push(`${at}: wider than a window of ${width}`);
+          for (const find of [brokenListings, brokenTables, brokenWords])
+            wrong.push(...(await page.evaluate(find)).map((what) => `${at}, ${width}: ${what}`));
         }
       }
       await page.waitForLoadState("networkidle");

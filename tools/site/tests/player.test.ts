@@ -257,6 +257,8 @@ describe("in s06", async () => {
     const [past] = from("past");
     assert.match(past.unstruck.join(), /^(reminder)?$/);
     assert.equal(past.unstruck.length, 1);
+    const [, second] = seen.filter(({ name }) => name === "summary");
+    assert.equal(second?.struck, Number(second?.messages) - 4, "all but request, open round and the summary to come");
     for (const name of ["summary", "killed"]) assert.deepEqual(from(name)[0].unstruck, [], name);
   });
 
@@ -298,7 +300,7 @@ describe("in s06", async () => {
       const once = written + full(usage) - (estimate - read) - 0.05 * read;
       const room = estimate - promptOf(usage);
       const pays = once > 0 ? `after ${Math.ceil(once / (0.05 * room))} model calls.` : "at once:";
-      assert.ok(says.startsWith(`Room for ${number(room)} tokens`) && says.includes(`It pays off ${pays}`), says);
+      assert.ok(says.startsWith(`Room for ${number(room)} tokens`) && says.includes(`pays off ${pays}`), says);
       assert.match(says, reasons[i] ?? /never/);
       assert.equal(says.includes("finds only 1,145 now"), usage.cache_read_input_tokens > 0);
     }
