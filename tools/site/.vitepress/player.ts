@@ -35,9 +35,7 @@ function script(name: string, highlight: Highlight, isWhole: boolean): string {
   const lesson = lessonCalled(name);
   const start = lesson.lines.findIndex((line) => line.includes("function agentLoop"));
   const end = lesson.lines.indexOf("}", start);
-  const lines = highlightLines(lesson, highlight).map(
-    (line, i) => `<span class="line" data-line="${i}">${line}</span>`,
-  );
+  const lines = highlightLines(lesson, highlight).map((line, i) => `<span class="line" data-line=${i}>${line}</span>`);
   const rest = (part: string[]) => (isWhole ? `<span class="rest">${part.join("")}</span>` : "");
   const loop = `<span class="loop" style="counter-set: line ${start}">${lines.slice(start, end + 1).join("")}</span>`;
   const height = end - start < TALL ? end - start + 1 : PART;
@@ -71,7 +69,7 @@ function controls(steps: Step[], start: number, labels: Labels): string {
 ${button("previous", "‹")}${button("next", "›")}<button type="button" class="play" data-do="play" data-play="${labels.play}" data-pause="${labels.pause}">${labels.play}</button>
 <div class="slide"><input type="range" min="0" max="${last}" value="${start}" aria-label="${labels.step}"><span class="marks" aria-hidden="true">${marks.join("")}</span></div>
 <span class="count">${start + 1} / ${steps.length}</span>
-<p class="legend" aria-hidden="true">${legend.join("")}<span><i class="hatched"></i> ${labels.hatched}</span>${struck}</p>
+<p class="legend" aria-hidden="true">${legend.join("")}${struck}</p>
 </div>`;
 }
 

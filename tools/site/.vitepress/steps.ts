@@ -7,6 +7,7 @@ import { words } from "./words.ts";
 /** What the lines of the script have that the steps are about, which are looked for from `agentLoop` on; others run a tool. */
 const LINES: Record<string, string> = {
   start: "function agentLoop",
+  again: 'role: "user", content: request }',
   check: "await compactIfNeeded(",
   call: "const reply =",
   reply: 'role: "assistant", content: reply',
@@ -28,9 +29,8 @@ const LINES: Record<string, string> = {
   resume: 'replaceHistory(messages, history, "resume"',
 };
 
-/** What the next model call sends, in tokens; while none comes, what the cache has. `without`: before a compaction. `isOpen`: what is new isn't there yet. */
-export type Request = Tokens & { label: string; cache: string; isWarm: boolean; isOpen: boolean };
-type Tokens = Record<"read" | "fresh" | "without", number>;
+/** What a model call sends, in tokens; while none comes, what the cache has. `without`: before a compaction. `state`: classes. */
+export type Request = Record<"read" | "fresh" | "without", number> & Record<"label" | "cache" | "state", string>;
 /**
  * `line` is what runs, `inside` its function; of rounds that are one step, `first` and `last` are all their lines. `code` comes after what it
  * `says`, `value` beside the line. Sections name it: "call", "run bash". `mark` is what the slider shows there.
@@ -85,7 +85,7 @@ class Story {
   readonly labels: ReturnType<typeof words>["player"];
   readonly script: string[];
   next = 0; // the model call that comes next
-  isOpen = false; // its results are still to come
+  isOpen = false; // the results of the last one are still to come
   isKilled = false; // the program, in the middle of a tool call
   told = -1; // the last model call whose compaction has been told
   cold = -1; // the last one before which the cache had expired
@@ -118,23 +118,25 @@ class Story {
 
   /** While no model call comes: how many tokens the prompt cache has of what was sent last. A short prompt is not cached. */
   get idle(): Request {
-    const { labels, run, call, next } = this;
+    const { labels, run, call, next, without } = this;
     const { usage } = run.calls.slice(0, next).findLast(({ child }) => child === (call?.child ?? false)) ?? {};
     const read = usage && this.cold !== next ? promptOf(usage) - usage.input_tokens : 0;
     const cache = run.limit ? labels.cache(read) : ""; // a first lesson says less
-    return { label: labels.noCall, read, fresh: 0, without: this.without, cache, isWarm: read > 0, isOpen: false };
+    const state = read > 0 ? "idle warm" : "idle"; // idle: no message has a colour
+    return { label: labels.noCall, read, fresh: 0, without, cache, state };
   }
 
-  /** With what the next model call sends, or would without the compaction to come. @returns the number of the step */
+  /** With what the next model call sends, or would without the compaction to come, or the last one did. @returns the number of the step */
   step(name: string, says: string, more: Partial<Step> = {}): number {
-    const { labels, call, isOpen, idle } = this;
-    const { reply, usage, estimate = 0, child = false } = call ?? {};
-    const isAhead = estimate > 0 && this.told < this.next && (!reply || this.clearsMore());
-    const isNow = /^(call|summary)$/.test(name);
-    const label = isAhead ? labels.estimate : labels.modelCall(isNow, child, !reply, isOpen, this.without);
+    const { labels, run, isOpen, next, idle } = this;
+    const { reply, usage, estimate = 0, child = false } = run.calls[isOpen ? next - 1 : next] ?? {};
+    const isAhead = !isOpen && estimate > 0 && this.told < next && (!reply || this.clearsMore());
+    const when = isOpen ? "last" : /^(call|summary)$/.test(name) ? "now" : "next";
+    const label = isAhead ? labels.estimate : labels.modelCall(when, child, !reply, this.without);
     const read = isAhead ? idle.read : (usage?.cache_read_input_tokens ?? 0);
     const fresh = usage && (isAhead ? estimate : promptOf(usage)) - read;
-    const request = fresh === undefined ? idle : { ...idle, label, read, fresh, isOpen: isOpen || isAhead };
+    const state = `${idle.read > 0 ? "warm" : ""} ${isAhead ? "ahead" : isOpen ? "idle" : ""}`;
+    const request = fresh === undefined ? idle : { ...idle, label, read, fresh, state };
     const line = more.line ?? this.lineOf(name);
     return this.steps.push({ name, line, inside: this.functionAt(line), says, request, ...more }) - 1;
   }
@@ -171,7 +173,8 @@ class Story {
     const { messages = [], resumed } = this.call ?? {};
     const isFirst = this.steps.length === 0;
     if (resumed) this.restart(messages.slice(0, -1));
-    const now = this.step("start", child ? labels.prompt : isFirst ? labels.start : labels.again);
+    const line = this.lineOf(child || isFirst ? "start" : "again");
+    const now = this.step("start", child ? labels.prompt : isFirst ? labels.start : labels.again, { line });
     this.add(child, [now], now, messages.at(-1));
     if (isFirst && run.limit) this.step("check", labels.check(run.limit));
     if (resumed && !this.clearsMore()) this.step("kept", labels.kept);
@@ -257,7 +260,7 @@ class Story {
 
   /** One step for the rounds to come that call the same tool. In s06 a reminder is no step of its own. */
   inShort(child: boolean, reply: Message): boolean {
-    const { labels, next } = this;
+    const { labels, run, next } = this;
     const replies = this.alike(reply);
     const tools = replies.flatMap(toolsOf);
     this.send(child, replies.length);
@@ -273,9 +276,7 @@ class Story {
       const sent = isBrief ? now : undefined;
       this.add(child, [now], now, each, { brief: isBrief, sent });
       const results = this.resultsAfter(next + i);
-      const at = results?.blocks.map(({ kind }) =>
-        kind === "note" && !this.run.limit ? this.runTool(undefined) : now,
-      );
+      const at = results?.blocks.map(({ kind }) => (kind === "note" && !run.limit ? this.runTool(undefined) : now));
       if (results && at) this.add(child, at, now, results, { brief: isBrief, sent });
     }
     return !this.isKilled;
@@ -338,8 +339,8 @@ class Story {
       const at = i === made ? struck : now;
       this.add(child, [at], now, message, { brief: i !== made, sent: i < same ? now : undefined });
     }
-    this.step(`${name} price`, price);
     if (!this.steps.some(({ name }) => name === "thinking")) this.makeText(this.step("thinking", this.labels.thinking));
+    this.step(`${name} price`, price);
   }
 
   /** The replies began with thinking until step `now`, where the text that it becomes is beside it. */
@@ -362,11 +363,13 @@ class Story {
     const summary = isSummary ? run.calls[next - 1]?.usage : undefined;
     const written = summary ? atFullPrice(summary) + OUTPUT * summary.output_tokens : 0;
     const once = written + atFullPrice(usage) - fresh - READ * read;
+    if (once <= 0) return labels.free(room);
     const before = past.flatMap(({ message }) => message?.blocks ?? []);
     const after = messages.flatMap(({ blocks }) => blocks);
     const same = after.findIndex(({ kind, text }, i) => kind !== before[i]?.kind || text !== before[i]?.text);
     const found = usage.cache_read_input_tokens;
-    return labels.price(room, Math.ceil(once / (READ * room)), found, same, after.length - same);
+    const why = found ? labels.first(found) : same ? labels.none(after.length - same) : labels.old;
+    return labels.price(room, why, Math.ceil(once / (READ * room)), isSummary);
   }
 }
 

@@ -44,18 +44,17 @@ const EN = {
       tool_result: "tool result",
     },
     notes: { reminder: "reminder", Conversation: "summary", file: "file" },
-    modelCall: (isNow: boolean, isChild: boolean, isSummary: boolean, isOpen: boolean, was: number) =>
-      `${isChild ? "Subagent’s" : isNow ? "This" : "Next"} model call${isSummary ? ", for a summary" : ""}${isOpen ? ", with the results to come" : ""}${was ? ` (was ${number(was)})` : ""}:`,
+    modelCall: (when: "last" | "now" | "next", isChild: boolean, isSummary: boolean, was: number) =>
+      `${{ last: "Last", now: "This", next: "Next" }[when]} model call${isChild ? " of the subagent" : ""}${isSummary ? ", for a summary" : ""}${was ? ` (was ${number(was)})` : ""}:`,
     estimate: "Next model call, without compaction:",
     noCall: "No model call until the next request.",
     unit: "tokens",
-    read: "read, at 1/20 price:",
+    read: "from the cache (1/20 price):",
     fresh: "new:",
-    scale: (bar: number, window: number) => `full bar: ${number(bar)}, window: ${number(window)}`,
+    scale: (bar: number, window: number) => `the bar ends at ${number(bar)}, the window at ${number(window)}`,
     cache: (tokens: number) => (tokens > 0 ? `In the cache: ${number(tokens)}` : "The cache is empty"),
     limit: (tokens: number) => `limit: ${number(tokens)}`,
     legend: { round: "round", compaction: "compaction", remind: "reminder", child: "subagent", resume: "resume" },
-    hatched: "to come",
     struck: "goes",
     start: "The loop begins: the user’s request is the first message.",
     again: "The user’s next request is one more message.",
@@ -73,14 +72,17 @@ const EN = {
     results: "What the tools returned is added as one message. Back to the model.",
     past: (tokens: number, limit: number, saved: number) =>
       `With the last result about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 comes first, as it forgets the least. It saves ${number(saved)}, more than 40 % of the limit: it will clear what is struck out.`,
-    cold: "The cache is cold: the next model call pays for the whole prompt anyway, so layer 1 costs nothing now. It saves more than 40 % of the limit, and will clear what is struck out.",
+    cold: "The cache is cold: the next model call pays for the whole prompt anyway, so layer 1 costs no cache now. It saves more than 40 % of the limit, and will clear what is struck out.",
     kept: "The cache is cold, but layer 1 would save less than 40 % of the limit: not worth forgetting anything.",
     cleared: (results: number) =>
       `Layer 1: ${results} old results have become a line each. The newest 3 that the model has seen stay; so do short ones, and what it hasn’t seen.`,
-    price: (room: number, calls: number, read: number, same: number, back: number) =>
-      calls > 0
-        ? `Room for ${number(room)} tokens. But the cache finds ${read ? `only ${number(read)}` : "nothing"} now: ${same ? `the first change is ${back} blocks (texts, tool calls, results) from the end, and the API looks 20 back` : "every prompt in it begins with the old request"}. It pays off after ${calls} model calls.`
-        : `Room for ${number(room)} tokens. It pays off at once: the cache was empty, so nothing in it is lost.`,
+    price: (room: number, why: string, calls: number, isSummary: boolean) =>
+      `Room for ${number(room)} tokens${isSummary ? "" : ", without a summary"}. But this prompt begins with ${why}. It pays off after ${calls} model calls.`,
+    first: (tokens: number) => `the first cached one alone: ${number(tokens)} tokens`,
+    none: (back: number) =>
+      `no cached one: the first change is ${back} blocks (texts, tool calls, results) back, the API checks 20`,
+    old: "no cached one: each begins with the old request",
+    free: (room: number) => `Room for ${number(room)} tokens. It pays off at once, as the cache was empty.`,
     thinking: "Thinking has become text: its signature is bound to everything before it, and that has changed.",
     before: (isAsked: boolean, tokens: number, limit: number) =>
       isAsked
@@ -89,14 +91,14 @@ const EN = {
     summary: (tokens: number, { cache_read_input_tokens: read, output_tokens: out }: Usage) =>
       `A model call of its own writes the summary: ${number(tokens)} tokens in, ${number(read)} of them from the cache, and ${out} out. Only the instruction is new. The summary will replace what is struck out.`,
     after: (before: number, after: number) =>
-      `${before} messages have become ${after}: the request; the summary, with the last short file; its reply, “Understood.”; the open tool call; its result.`,
+      `${before} messages have become ${after}: the request; the summary, with the last short file; “Understood.”, which the program adds as a reply; the open tool call; its result.`,
     exit: "The user has no more requests, and the program ends. Its memory goes, with all messages. The transcript stays on disk.",
     killed:
       "This command kills the program. All messages are gone. The transcript has them; it ends with this tool call, without a result.",
     paused: "More than 300 seconds pass without a model call. The prompt cache expires: it is cold.",
     disk: "On disk, the transcript ends with:",
     resume: (isKilled: boolean) =>
-      `A new program reads the transcript. All messages since the last compaction are back, thinking as text, as in every history that is rebuilt.${isKilled ? " The tool call that was cut off gets a result: it may have run." : ""}`,
+      `A new program reads the transcript. What the last compaction left is back, and all since, thinking as text, as in every history that is rebuilt.${isKilled ? " The tool call that was cut off gets a result: it may have run." : ""}`,
     child: "task calls agentLoop again, for a subagent with messages of its own.",
     prompt: "The prompt is all the subagent knows.",
     back: "The subagent’s last text is the result. Its messages are dropped.",
@@ -139,18 +141,17 @@ const ZH: typeof EN = {
     more: (lines) => `… 还有 ${number(lines)} 行`,
     kinds: { request: "用户请求", thinking: "思考", text: "文字", tool_use: "工具调用", tool_result: "工具结果" },
     notes: { reminder: "提醒", Conversation: "摘要", file: "文件" },
-    modelCall: (isNow, isChild, isSummary, isOpen, was) =>
-      `${isChild ? "子智能体的" : ""}${isNow ? "本次" : "下一次"}模型调用${isSummary ? "（写摘要）" : ""}${isOpen ? "（含即将返回的结果）" : ""}${was ? `（压缩前 ${number(was)}）` : ""}：`,
+    modelCall: (when, isChild, isSummary, was) =>
+      `${isChild ? "子智能体的" : ""}${{ last: "上一次", now: "本次", next: "下一次" }[when]}模型调用${isSummary ? "（写摘要）" : ""}${was ? `（压缩前 ${number(was)}）` : ""}：`,
     estimate: "如果不压缩，下一次模型调用：",
     noCall: "下一个请求到来之前，不再调用模型。",
     unit: "token",
     read: "缓存命中（1/20 价）",
     fresh: "新增",
-    scale: (bar, window) => `整条 ${number(bar)} token，窗口 ${number(window)}`,
+    scale: (bar, window) => `整条为 ${number(bar)} token，窗口为 ${number(window)}`,
     cache: (tokens) => (tokens > 0 ? `缓存中有 ${number(tokens)}` : "缓存是空的"),
     limit: (tokens) => `上限：${number(tokens)}`,
     legend: { round: "一轮", compaction: "压缩", remind: "提醒", child: "子智能体", resume: "恢复" },
-    hatched: "未定",
     struck: "移除",
     start: "循环开始：用户请求是第一条消息。",
     again: "用户的下一个请求追加为一条新消息。",
@@ -166,13 +167,16 @@ const ZH: typeof EN = {
     results: "工具返回的结果作为一条消息追加，再交给模型。",
     past: (tokens, limit, saved) =>
       `加上最后一个结果约 ${number(tokens)} token，超过上限 ${number(limit)}。先用第一层，它遗忘得最少：能省下 ${number(saved)}，超过上限的 40%，所以将清除划掉的内容。`,
-    cold: "缓存已冷，下一次模型调用反正要为整个提示词付全价，此时第一层没有额外代价。它能省下的超过上限的 40%，将清除划掉的内容。",
+    cold: "缓存已冷，下一次模型调用反正要为整个提示词付全价，此时第一层不会让缓存有损失。它能省下的超过上限的 40%，将清除划掉的内容。",
     kept: "缓存已冷，但第一层省下的不到上限的 40%，不值得为此遗忘什么。",
     cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型看过的最新三个、很短的，以及还没有看过的，都保留。`,
-    price: (room, calls, read, same, back) =>
-      calls > 0
-        ? `腾出 ${number(room)} token，但现在缓存只命中 ${number(read)} token：${same ? `第一处改动离末尾 ${back} 个块（文字、工具调用、工具结果各算一块），而 API 最多向前查找 20 个块` : "缓存里的每个提示词都以旧的请求开头"}。${calls} 次模型调用后回本。`
-        : `腾出 ${number(room)} token，立刻就省：缓存本来就是空的，没有损失。`,
+    price: (room, why, calls, isSummary) =>
+      `腾出 ${number(room)} token${isSummary ? "" : "，不用写摘要"}。但缓存里的提示词中，${why}。${calls} 次模型调用后回本。`,
+    first: (tokens) => `只有第一个（${number(tokens)} token）仍是现在的开头`,
+    none: (back) =>
+      `没有一个仍是现在的开头：第一处改动离末尾 ${back} 个块（文字、工具调用、工具结果各算一块），而 API 最多向前查找 20 个块`,
+    old: "没有一个仍是现在的开头：它们都以旧的请求开头",
+    free: (room) => `腾出 ${number(room)} token，立刻就省：缓存本来就是空的，没有损失。`,
     thinking: "思考变成了文字：它的签名与之前的全部内容绑定，而这些内容变了。",
     before: (isAsked, tokens, limit) =>
       isAsked
@@ -181,13 +185,13 @@ const ZH: typeof EN = {
     summary: (tokens, { cache_read_input_tokens: read, output_tokens: out }) =>
       `单独用一次模型调用写摘要：发出 ${number(tokens)} token，其中 ${number(read)} 命中缓存，写回 ${out} token。新的只有写摘要的指令。摘要将取代划掉的内容。`,
     after: (before, after) =>
-      `${before} 条消息变成 ${after} 条：请求；摘要，附上最近的短文件；对摘要的回复“Understood.”；还没有回应的工具调用及其结果。`,
+      `${before} 条消息变成 ${after} 条：请求；摘要，附上最近的短文件；程序代为回复的“Understood.”；还没有回应的工具调用及其结果。`,
     exit: "用户没有更多请求，程序退出。内存里的消息随之消失，会话记录还在磁盘上。",
     killed: "这条命令杀死了程序，内存里的消息全部消失。会话记录里都有，最后一条是这个还没有结果的工具调用。",
     paused: "300 多秒没有模型调用，提示词缓存过期，变冷了。",
     disk: "磁盘上的会话记录以这几条结尾：",
     resume: (isKilled) =>
-      `新的程序读取会话记录，上次压缩以来的消息全部恢复；和每次重建历史一样，思考变成文字。${isKilled ? "被打断的工具调用得到一个结果：它可能已经运行。" : ""}`,
+      `新的程序读取会话记录，上次压缩留下的和之后的消息全部恢复；和每次重建历史一样，思考变成文字。${isKilled ? "被打断的工具调用得到一个结果：它可能已经运行。" : ""}`,
     child: "task 再次调用 agentLoop：子智能体有自己的 messages。",
     prompt: "子智能体只知道这段提示词。",
     back: "子智能体的最后一段文字就是结果，它的消息全部丢掉。",

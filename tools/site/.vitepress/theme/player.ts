@@ -79,13 +79,11 @@ class Player {
   }
 
   showRequest({ request }: Step): void {
-    const { label, read, fresh, without, cache, isWarm, isOpen } = request;
+    const { label, read, fresh, without, cache, state } = request;
     const place = this.find(".request");
     const { span, unit } = place.dataset;
     const format = (tokens: number) => tokens.toLocaleString("en-US");
-    place.classList.toggle("open", isOpen);
-    place.classList.toggle("warm", isWarm);
-    place.classList.toggle("idle", !fresh);
+    place.className = `request ${state}`;
     this.find(".label").textContent = label;
     this.find(".total").textContent = fresh ? `${format(read + fresh)} ${unit}` : "";
     this.find(".without").style.cssText = without ? `width: ${(100 * without) / Number(span)}%` : "display: none";
