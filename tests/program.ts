@@ -4,5 +4,7 @@ export const PROGRAM = {
   platform: "node",
   format: "esm",
   target: "es2024",
+  outExtension: { ".js": ".mjs" },
+  logLevel: "silent", // what is wrong is thrown
   banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
 } as const;

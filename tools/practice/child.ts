@@ -11,8 +11,7 @@ export type Problem = { message: string; stack: string; wanted?: string; came?: 
 
 const status: Status = { state: "did not load", test: "the file loads" };
 function tell(news: Partial<Status> = {}): void {
-  const isOver = status.problem || status.state === "green";
-  if (!isOver) process.send?.(Object.assign(status, news));
+  if (!status.problem && status.state !== "green") process.send?.(Object.assign(status, news));
 }
 const pulse = setInterval(tell, 500); // unless a loop never pauses
 beforeEach(({ name }) => tell({ test: name }));
@@ -25,9 +24,8 @@ console.log = (...values) => {
   log(...values); // a test may look for it
   printed[status.test] = `${printed[status.test] ?? ""}${format(...values)}\n`;
 };
-const timeout = Number(process.env.PRACTICE_PATIENCE);
 const loaded = load().finally(() => pulse.unref()); // not in the test, or the suite's tests were its parts
-void test("the file loads", { timeout }, () => loaded);
+void test("the file loads", { timeout: Number(process.env.PRACTICE_PATIENCE) }, () => loaded);
 
 async function load(): Promise<void> {
   const { checkRejections } = await import("../../tests/harness.ts");
@@ -59,9 +57,8 @@ function judge(test: string, failure: Error): Status {
   const isOpen = message.startsWith("write me"); // a function that is called while the file loads
   const state = status.state === "did not load" && !isOpen ? "did not load" : "red";
   if (!["strictEqual", "deepStrictEqual", "match"].includes(operator)) return { state, test, problem };
-  const [said] = message.split("\n"); // what follows compares them, too
   const [ending = ""] = /\n\n(the turn ended with: |a result says: ).*/s.exec(message) ?? [];
-  problem.message = `${generatedMessage ? "" : said}${ending}`;
+  problem.message = `${generatedMessage ? "" : message.split("\n")[0]}${ending}`; // between them, both are compared
   const show = (value: unknown) => inspect(value, { depth: 8, breakLength: 120, maxStringLength: 1_000 });
   return { state, test, problem: { ...problem, wanted: show(expected), came: show(actual) } };
 }

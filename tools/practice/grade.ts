@@ -8,22 +8,20 @@ import { build, type Plugin } from "esbuild";
 import { PROGRAM } from "../../tests/program.ts";
 import { type Code, type Lesson, read } from "../docs/lessons.ts";
 import type { Problem, State, Status } from "./child.ts";
-import { fileFor, type Line, stepsOf, textOf } from "./skeleton.ts";
+import { fileFor, type Line, stepsOf, suiteOf, textOf } from "./skeleton.ts";
 
 /** What is kept between runs: how many steps are green, one after the other, and the file of each step that ever was green. */
 export type Kept = { done: number; green: Record<string, string> };
 /** Where a reader is. `own`: unless the file cannot be parsed. `types`: what the compiler says. `isWhole`: all tests ran. */
 export type Progress = Kept & { state: State; own?: Code; failure?: Failure; types: string[]; isWhole: boolean };
 export type Failure = Status & { problem: Problem; step?: string };
-type Options = { isWhole?: boolean; patience?: number; signal?: AbortSignal };
 /** What to run: a step, or all; one test, or all. In `patience` milliseconds the next test has to begin. */
 type Job = { lesson: Lesson; own: Code; patience: number; signal?: AbortSignal; step?: string; test?: string };
-
-export const suiteOf = ({ file }: Lesson) => file.replace(/^agents(.*)ts$/, "tests$1test.ts");
+type Options = Partial<Job> & { isWhole?: boolean };
 
 /** Runs the tests of the steps up to the first that is red; if none is, all tests, unless not `isWhole`. */
 export async function check(lesson: Lesson, file: string, kept: Kept, options: Options = {}): Promise<Progress> {
-  const { isWhole = true, patience = 5_000, signal } = options;
+  const { isWhole = true, signal } = options;
   const checking = typesOf(file, signal);
   let own: Code;
   try {
@@ -31,10 +29,10 @@ export async function check(lesson: Lesson, file: string, kept: Kept, options: O
   } catch {
     return { ...kept, state: "did not load", types: await checking, isWhole: false }; // the compiler says why
   }
-  const job = { lesson, own, patience, signal };
+  const job = { patience: 5_000, ...options, lesson, own };
   let failure = await firstRed(job, kept);
   const goesOn = isWhole && !failure;
-  if (goesOn) failure = await run({ ...job, patience: 2 * patience });
+  if (goesOn) failure = await run(job);
   if (goesOn && failure) failure = (await firstRed({ ...job, test: failure.test }, { green: {} })) ?? failure; // whose fault it is
   const steps = stepsOf(lesson);
   const red = steps.findIndex(({ name }) => name === failure?.step);
@@ -81,24 +79,20 @@ async function run(job: Job, isAgain = false): Promise<Failure | undefined> {
   if (status.state !== "green") return { ...status, step, problem: inReadersLines(problem, file, lines) };
 }
 
-const OUTPUT = { outExtension: { ".js": ".mjs" }, logLevel: "silent" } as const;
 const PACKAGES = { sdk: "@anthropic-ai/sdk", zod: "zod" }; // one file of each starts faster than hundreds
-const bundle = () => build({ ...PROGRAM, ...OUTPUT, entryPoints: PACKAGES, outdir: ".", minify: true, write: false });
-let packages: ReturnType<typeof bundle> | undefined; // made once: that takes longer than all the rest
+const packages = build({ ...PROGRAM, entryPoints: PACKAGES, outdir: ".", minify: true, write: false }); // takes longest: made once
 
 /** Compiles the tests, and the reader's file, which is each lesson's. */
 async function compile({ lesson }: Job, file: string): Promise<void> {
   const folder = dirname(file);
   fs.chmodSync(folder, 0o711); // a test of root's runs the agent as another user
   for (const name of ["node_modules", "skills"]) fs.symlinkSync(resolve(name), join(folder, name));
-  packages ??= bundle();
   for (const { path, contents } of (await packages).outputFiles)
     fs.writeFileSync(join(folder, basename(path)), contents);
   const own: Plugin["setup"] = ({ onResolve }) =>
     onResolve({ filter: /\/agents\/s\d\d_/ }, () => ({ path: "../agents/lesson.mjs", external: true }));
   await build({
     ...PROGRAM,
-    ...OUTPUT,
     entryPoints: { "tests/child": "tools/practice/child.ts", "tests/suite": suiteOf(lesson), "agents/lesson": file },
     outdir: folder,
     splitting: true,
@@ -126,11 +120,7 @@ async function start(job: Job, file: string, output: string): Promise<Status> {
   });
   fs.closeSync(printed);
   let status: Status = { state: "did not load", test: "the file loads" };
-  const timer = setTimeout(() => {
-    child.kill("SIGKILL");
-    const message = "Stopped: always busy. Is there a loop that never ends?";
-    if (!status.problem) status = { ...status, state: "timed out", problem: { message, stack: "" } };
-  }, patience);
+  const timer = setTimeout(() => child.kill("SIGKILL"), patience);
   child.on("message", (now: Status) => {
     timer.refresh();
     status = now;
@@ -138,7 +128,9 @@ async function start(job: Job, file: string, output: string): Promise<Status> {
   child.on("error", () => {}); // the signal: "close" follows
   await new Promise((ended) => child.on("close", ended));
   clearTimeout(timer);
-  return status;
+  if (!child.killed || status.problem) return status;
+  const message = "Stopped: always busy. Is there a loop that never ends?";
+  return { ...status, state: "timed out", problem: { message, stack: "" } };
 }
 
 /** Names the lines of the reader's file instead of those of the file that ran. */

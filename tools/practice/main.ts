@@ -3,7 +3,6 @@ import { once } from "node:events";
 import fs from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { deflateSync, inflateSync } from "node:zlib";
 import { type Lesson, readLessons } from "../docs/lessons.ts";
 import { check, type Kept } from "./grade.ts";
 import { draw } from "./screen.ts";
@@ -26,7 +25,6 @@ async function main(): Promise<void> {
   const lesson = lessons.get(`${positionals[0]}`);
   if (!lesson) throw new Error(`Name one of the lessons ${[...lessons.keys()].join(", ")}: npm run practice -- s01`);
   begin(lesson, values.reset);
-  if (values.reset) return;
   if (values.hint || values.solution) console.log(helpFor(lesson, values.solution));
   else if (values.once || !process.stdout.isTTY) await show(lesson, left.signal);
   else await watch(lesson);
@@ -40,7 +38,7 @@ function begin(lesson: Lesson, isReset = false): void {
   if (isReset && fs.existsSync(file)) {
     const old = `${file}.${Date.now()}.old`;
     fs.renameSync(file, old);
-    fs.rmSync(`${file}.kept`, { force: true });
+    fs.rmSync(`${file}.json`, { force: true });
     console.log(`Yours is practice/${basename(old)} now.`);
   }
   if (fs.existsSync(file)) return;
@@ -49,8 +47,8 @@ function begin(lesson: Lesson, isReset = false): void {
 }
 
 function keptOf(lesson: Lesson): Kept {
-  const file = `${fileOf(lesson)}.kept`;
-  return fs.existsSync(file) ? JSON.parse(`${inflateSync(fs.readFileSync(file))}`) : { done: 0, green: {} };
+  const file = `${fileOf(lesson)}.json`;
+  return fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, "utf8")) : { done: 0, green: {} };
 }
 
 /** The hint, or the lesson's own functions, for the step that was red in the last run. When all are green, the functions of all. */
@@ -80,7 +78,6 @@ async function watch(lesson: Lesson): Promise<void> {
     console.log("running…");
     isWhole = !(await show(lesson, signal, isWhole));
     if (!signal.aborted) await once(signal, "abort");
-    console.clear();
   }
 }
 
@@ -93,8 +90,7 @@ async function show(lesson: Lesson, signal: AbortSignal, isWhole = true): Promis
   const next = [...lessons.values()].find(({ before }) => before === lesson)?.name;
   if (process.stdout.isTTY) console.clear();
   console.log(draw(lesson, progress, (Date.now() - began) / 1_000, next));
-  const kept = JSON.stringify({ done, green } satisfies Kept); // a search of the folder would find the lesson's functions in it
-  fs.writeFileSync(`${fileOf(lesson)}.kept`, deflateSync(kept));
+  fs.writeFileSync(`${fileOf(lesson)}.json`, JSON.stringify({ done, green } satisfies Kept));
   process.exitCode = state === "green" ? 0 : 1;
   return state === "green";
 }

@@ -5,8 +5,8 @@ import { styleText } from "node:util";
 import { structuredPatch } from "diff";
 import { type Lesson, read } from "../docs/lessons.ts";
 import type { Problem } from "./child.ts";
-import { type Progress, suiteOf } from "./grade.ts";
-import { changedBetween, fileFor, skeletonOf, stepsOf, textOf } from "./skeleton.ts";
+import type { Progress } from "./grade.ts";
+import { changedBetween, fileFor, skeletonOf, stepsOf, suiteOf, textOf } from "./skeleton.ts";
 
 export function draw(lesson: Lesson, progress: Progress, seconds: number, next?: string): string {
   const { state, own, failure, types, done, isWhole } = progress;
@@ -15,9 +15,8 @@ export function draw(lesson: Lesson, progress: Progress, seconds: number, next?:
   const title = `${lesson.header[0]}   ${bar} ${done} of ${length} steps   ${state}   ${seconds.toFixed(1)} s\n\n`;
   const goOn = next ? `Next: npm run practice -- ${next}` : "That was the last lesson.";
   const run = `Run it, without a key: npm run offline -- practice/${basename(lesson.file)}`;
-  if (state === "green" && isWhole)
-    return `${title}All green. --solution shows how the lesson does it.\n${run}\n${goOn}\n`;
-  if (state === "green") return `${title}Each step is green. A key runs all tests of the program.\n`;
+  if (state === "green" && !isWhole) return `${title}Each step is green. A key runs all tests of the program.\n`;
+  if (state === "green") return `${title}All green. --solution shows how the lesson does it.\n${run}\n${goOn}\n`;
   const help = styleText("dim", `npm run practice -- ${lesson.name} --hint, --solution or --reset`);
   const blocks = [[`→ ${adviceFor(lesson, progress).join("\n  ")}`, help]];
   if (types.length > 0) blocks.unshift([`✗ its ${own ? "types are" : "syntax is"} right\n`, ...types.slice(0, 5)]);
@@ -28,8 +27,7 @@ export function draw(lesson: Lesson, progress: Progress, seconds: number, next?:
 /** What to write or to look at, and what has changed since it was green. */
 function adviceFor(lesson: Lesson, { state, own, failure, types, done, green }: Progress): string[] {
   const current = stepsOf(lesson).find(({ name }) => name === failure?.step);
-  if (failure && !current)
-    return ["each step is green with the lesson's version of the others: do yours fit together?"];
+  if (failure && !current) return ["each step is green beside the lesson's own: do yours fit together?"];
   const place = (failure && thrownAt(failure.problem)) ?? types[0]?.split(": ")[0];
   const isLost = state === "did not load" && place; // the line says more than a test
   if (!own || !current || isLost) return [`look at ${place}`];
@@ -72,14 +70,10 @@ function explain(lesson: Lesson, problem: Problem): string[] {
 
 const thrownAt = ({ stack }: Problem) => /practice\/s\d\d\w*\.ts:\d+/.exec(stack)?.[0];
 
-/** What an assertion compared: the lines that differ, or, beside a pattern or in one line, both. */
+/** What an assertion compared: the lines that differ. */
 function compare(wanted: string, came: string): string[] {
-  const isOneLine = !`${wanted}${came}`.includes("\n");
-  const lines = came.split("\n");
-  if (lines.length > 8) lines.splice(4, lines.length - 8, "…");
-  if (isOneLine || wanted.startsWith("/")) return [`wanted  ${wanted}`, `came    ${lines.join("\n          ")}`];
-  const { hunks } = structuredPatch("", "", `${wanted}\n`, `${came}\n`, "", "", { context: 1 });
+  const { hunks } = structuredPatch("", "", `${wanted}\n`, `${came}\n`, "", "", { context: 0 });
   const all = hunks.flatMap(({ lines }) => lines);
-  const some = ["-", "+"].flatMap((sign) => all.filter((line) => line.startsWith(sign)).slice(0, 5));
-  return ["wanted: the lines with -; came: those with +", ...some];
+  const some = ["-", "+"].flatMap((sign) => all.filter((line) => line.startsWith(sign)).slice(0, 6));
+  return some.map((line) => line.replace(/^-/, "wanted  ").replace(/^\+/, "came    "));
 }

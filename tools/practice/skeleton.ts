@@ -7,6 +7,7 @@ import { type Code, codeOf, type Lesson } from "../docs/lessons.ts";
 export type Step = { name: string; functions: string[]; page: string; hint: string };
 const steps: Record<string, Omit<Step, "name">[]> = parse(readFileSync(new URL("steps.yaml", import.meta.url), "utf8"));
 
+export const suiteOf = ({ file }: Lesson) => file.replace(/^agents(.*)ts$/, "tests$1test.ts");
 export const stepsOf = ({ name }: Lesson): Step[] =>
   (steps[name] ?? []).map((step) => ({ name: `${step.functions[0]}`, ...step }));
 
