@@ -43,13 +43,13 @@ function script(name: string, highlight: Highlight, isWhole: boolean): string {
 }
 
 /** The bar spans what the run sends, and the limit of a run that has one. */
-function bar({ calls, limit, window }: Run, { label, read, fresh, cache }: Request, labels: Labels): string {
+function bar({ calls, limit }: Run, { label, read, fresh, cache }: Request, labels: Labels): string {
   const sizes = calls.flatMap(({ usage, estimate = 0 }) => [promptOf(usage), estimate]);
   const span = 1.05 * Math.max(...sizes, limit ?? 0);
   const mark = limit ? `<i class="limit" style="left: ${(100 * limit) / span}%"></i>` : "";
   const isCached = calls.some(({ usage }) => usage.cache_read_input_tokens > 0); // short prompts are not
   const count = (name: string, text: string, hidden = "") => `<span ${hidden}><i class="${name}"></i> ${text}</span>`;
-  const end = limit ? count("limit", labels.limit(limit)) : `<span>${labels.scale(Math.round(span), window)}</span>`;
+  const end = limit ? count("limit", labels.limit(limit)) : "<span></span>";
   return `<div class="request" data-span="${span}" data-unit="${labels.unit}">
 <p><b class="label">${label}</b> <b class="total">${number(read + fresh)} ${labels.unit}</b> <span class="cache">${cache}</span></p>
 <div class="meter"><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i><i class="without"></i>${mark}</div>

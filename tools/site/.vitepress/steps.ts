@@ -1,5 +1,5 @@
 /** A recorded run of a lesson as steps: which line of the script runs, and what it changes in the messages. */
-import { type Block, type Call, type Message, promptOf, type Run, type Usage } from "../../docs/runs.ts";
+import { type Block, type Call, type Message, promptOf, type Run } from "../../docs/runs.ts";
 import { lessonCalled } from "./code.ts";
 import { read } from "./files.ts";
 import { words } from "./words.ts";
@@ -69,8 +69,6 @@ export type Item = {
 export const runOf = (name: string): Run => JSON.parse(read(`tools/docs/runs/${name}.json`));
 const LONG = 6; // model calls: in a longer run the rounds after the first are told in short
 const ALIKE = 4; // rounds that are one step
-const [READ, OUTPUT] = [0.05, 5]; // what a token from the cache costs, and one of a reply; that writing costs 1.25 is left out
-const atFullPrice = (usage: Usage) => promptOf(usage) - (1 - READ) * usage.cache_read_input_tokens;
 
 export function stepsOf(name: string, prefix: string): { steps: Step[]; items: Item[] } {
   const story = new Story(name, prefix);
@@ -121,7 +119,7 @@ class Story {
     const { labels, run, call, next, without } = this;
     const { usage } = run.calls.slice(0, next).findLast(({ child }) => child === (call?.child ?? false)) ?? {};
     const read = usage && this.cold !== next ? promptOf(usage) - usage.input_tokens : 0;
-    const cache = run.limit ? labels.cache(read) : ""; // a first lesson says less
+    const cache = run.limit && !without ? labels.cache(read) : ""; // a first lesson says less
     const state = read > 0 ? "idle warm" : "idle"; // idle: no message has a colour
     return { label: labels.noCall, read, fresh: 0, without, cache, state };
   }
@@ -134,9 +132,10 @@ class Story {
     const when = isOpen ? "last" : /^(call|summary)$/.test(name) ? "now" : "next";
     const label = isAhead ? labels.estimate : labels.modelCall(when, child, !reply, this.without);
     const read = isAhead ? idle.read : (usage?.cache_read_input_tokens ?? 0);
-    const fresh = usage && (isAhead ? estimate : promptOf(usage)) - read;
+    const prompt = usage && (isAhead ? estimate : promptOf(usage));
+    const cache = run.limit ? idle.cache : labels.share((100 * (prompt ?? 0)) / run.window);
     const state = `${idle.read > 0 ? "warm" : ""} ${isAhead ? "ahead" : isOpen ? "idle" : ""}`;
-    const request = fresh === undefined ? idle : { ...idle, label, read, fresh, state };
+    const request = prompt === undefined ? idle : { ...idle, label, read, fresh: prompt - read, cache, state };
     const line = more.line ?? this.lineOf(name);
     return this.steps.push({ name, line, inside: this.functionAt(line), says, request, ...more }) - 1;
   }
@@ -210,11 +209,11 @@ class Story {
   round(child: boolean): boolean {
     if (this.call && !this.call.reply) this.summarize(child);
     else if (this.call?.compacted && this.clearsMore()) this.clear(child);
-    const { calls } = this.run;
+    const { calls, limit } = this.run;
     const { reply } = this.call ?? {};
     if (!reply) throw new Error("a run ends with a reply");
     const isFirst = !this.items.some((item) => item.child === child && item.message?.role === "assistant");
-    if (isFirst || calls.length <= LONG) return this.inDetail(child, reply);
+    if ((isFirst && !limit) || calls.length <= LONG) return this.inDetail(child, reply);
     return toolsOf(reply).length > 0 ? this.inShort(child, reply) : this.answer(child, reply);
   }
 
@@ -225,8 +224,9 @@ class Story {
     const prompt = this.call ? promptOf(this.call.usage) : 0;
     const now = this.step("call", labels.call(this.count(child), prompt), { mark: "round" });
     this.send(child);
-    this.isOpen = tools.length > 0 || child; // results of this round, or that of task
+    this.isOpen = true;
     this.add(child, [now], this.step("reply", labels.reply), reply);
+    this.isOpen = tools.length > 0 || child; // results of this round, or that of task
     this.step("if", labels.if(tools.length), { value: labels.value(tools.length) });
     if (tools.length === 0 || !results) return false;
     const at = results.blocks.map((_, i) => this.runTool(tools[i]));
@@ -354,22 +354,19 @@ class Story {
     }
   }
 
-  /** What a compaction makes room for, after how many model calls it pays, and why so much of the cache is found. */
+  /** What a compaction makes room for, what it costs, and why so much of the cache is found. */
   price(past: Item[], messages: Message[], isSummary: boolean): string {
-    const { labels, steps, run, next } = this;
+    const { labels, steps } = this;
     const { usage } = this.call as Call;
     const { read = 0, fresh = 0 } = steps.findLast(({ mark }) => mark === "compaction")?.request ?? {};
     const room = read + fresh - promptOf(usage);
-    const summary = isSummary ? run.calls[next - 1]?.usage : undefined;
-    const written = summary ? atFullPrice(summary) + OUTPUT * summary.output_tokens : 0;
-    const once = written + atFullPrice(usage) - fresh - READ * read;
-    if (once <= 0) return labels.free(room);
+    if (read === 0) return labels.free(room);
     const before = past.flatMap(({ message }) => message?.blocks ?? []);
     const after = messages.flatMap(({ blocks }) => blocks);
     const same = after.findIndex(({ kind, text }, i) => kind !== before[i]?.kind || text !== before[i]?.text);
     const found = usage.cache_read_input_tokens;
     const why = found ? labels.first(found) : same ? labels.none(after.length - same) : labels.old;
-    return labels.price(room, why, Math.ceil(once / (READ * room)), isSummary);
+    return labels.price(room, promptOf(usage) - found, fresh, isSummary) + why;
   }
 }
 

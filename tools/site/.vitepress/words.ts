@@ -49,9 +49,9 @@ const EN = {
     estimate: "Next model call, without compaction:",
     noCall: "No model call until the next request.",
     unit: "tokens",
-    read: "from the cache (1/20 price):",
+    read: "from the cache:",
     fresh: "new:",
-    scale: (bar: number, window: number) => `the bar ends at ${number(bar)}, the window at ${number(window)}`,
+    share: (percent: number) => `${percent.toFixed(1)} % of the window`,
     cache: (tokens: number) => (tokens > 0 ? `In the cache: ${number(tokens)}` : "The cache is empty"),
     limit: (tokens: number) => `limit: ${number(tokens)}`,
     legend: { round: "round", compaction: "compaction", remind: "reminder", child: "subagent", resume: "resume" },
@@ -72,18 +72,19 @@ const EN = {
     results: "What the tools returned is added as one message. Back to the model.",
     past: (tokens: number, limit: number, saved: number) =>
       `With the last result about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 comes first, as it forgets the least. It saves ${number(saved)}, more than 40 % of the limit: it will clear what is struck out.`,
-    cold: "The cache is cold: the next model call pays for the whole prompt anyway, so layer 1 costs no cache now. It saves more than 40 % of the limit, and will clear what is struck out.",
+    cold: "Not past the limit, but the cache is cold: the next model call pays for all anyway, and layer 1 costs nothing. It saves more than 40 % of the limit: it will clear what is struck out.",
     kept: "The cache is cold, but layer 1 would save less than 40 % of the limit: not worth forgetting anything.",
     cleared: (results: number) =>
       `Layer 1: ${results} old results have become a line each. The newest 3 that the model has seen stay; so do short ones, and what it hasn’t seen.`,
-    price: (room: number, why: string, calls: number, isSummary: boolean) =>
-      `Room for ${number(room)} tokens${isSummary ? "" : ", without a summary"}. But this prompt begins with ${why}. It pays off after ${calls} model calls.`,
-    first: (tokens: number) => `the first cached one alone: ${number(tokens)} tokens`,
+    price: (room: number, now: number, before: number, isSummary: boolean) =>
+      `Room for ${number(room)} tokens${isSummary ? "" : ", without a summary"}. The price: ${number(now)} are new instead of ${number(before)}. `,
+    first: (tokens: number) => `Only what comes before the first reply is as it was: ${number(tokens)}.`,
     none: (back: number) =>
-      `no cached one: the first change is ${back} blocks (texts, tool calls, results) back, the API checks 20`,
-    old: "no cached one: each begins with the old request",
-    free: (room: number) => `Room for ${number(room)} tokens. It pays off at once, as the cache was empty.`,
-    thinking: "Thinking has become text: its signature is bound to everything before it, and that has changed.",
+      `From the first reply on all has changed, ${back} blocks (texts, tool calls, results), and the API looks back only 20.`,
+    old: "Even the first request is another one.",
+    free: (room: number) => `Room for ${number(room)} tokens. It costs nothing, as the cache was empty.`,
+    thinking:
+      "Thinking has become text: its signature is bound to everything before it. All of it, also where nothing has changed: one rule for every rewrite.",
     before: (isAsked: boolean, tokens: number, limit: number) =>
       isAsked
         ? "Layer 3: the model has called the tool compact. So a summary comes before the next reply."
@@ -146,9 +147,9 @@ const ZH: typeof EN = {
     estimate: "如果不压缩，下一次模型调用：",
     noCall: "下一个请求到来之前，不再调用模型。",
     unit: "token",
-    read: "缓存命中（1/20 价）",
+    read: "缓存命中",
     fresh: "新增",
-    scale: (bar, window) => `整条为 ${number(bar)} token，窗口为 ${number(window)}`,
+    share: (percent) => `窗口的 ${percent.toFixed(1)}%`,
     cache: (tokens) => (tokens > 0 ? `缓存中有 ${number(tokens)}` : "缓存是空的"),
     limit: (tokens) => `上限：${number(tokens)}`,
     legend: { round: "一轮", compaction: "压缩", remind: "提醒", child: "子智能体", resume: "恢复" },
@@ -167,17 +168,17 @@ const ZH: typeof EN = {
     results: "工具返回的结果作为一条消息追加，再交给模型。",
     past: (tokens, limit, saved) =>
       `加上最后一个结果约 ${number(tokens)} token，超过上限 ${number(limit)}。先用第一层，它遗忘得最少：能省下 ${number(saved)}，超过上限的 40%，所以将清除划掉的内容。`,
-    cold: "缓存已冷，下一次模型调用反正要为整个提示词付全价，此时第一层不会让缓存有损失。它能省下的超过上限的 40%，将清除划掉的内容。",
+    cold: "没有超过上限，但缓存已冷：下一次模型调用反正要为整个提示词付全价，此时第一层没有代价。它能省下的超过上限的 40%，将清除划掉的内容。",
     kept: "缓存已冷，但第一层省下的不到上限的 40%，不值得为此遗忘什么。",
     cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型看过的最新三个、很短的，以及还没有看过的，都保留。`,
-    price: (room, why, calls, isSummary) =>
-      `腾出 ${number(room)} token${isSummary ? "" : "，不用写摘要"}。但缓存里的提示词中，${why}。${calls} 次模型调用后回本。`,
-    first: (tokens) => `只有第一个（${number(tokens)} token）仍是现在的开头`,
+    price: (room, now, before, isSummary) =>
+      `腾出 ${number(room)} token${isSummary ? "" : "，不用写摘要"}。代价：缓存里没有的从 ${number(before)} 变成 ${number(now)}。`,
+    first: (tokens) => `只有第一个回复之前的 ${number(tokens)} 没有变。`,
     none: (back) =>
-      `没有一个仍是现在的开头：第一处改动离末尾 ${back} 个块（文字、工具调用、工具结果各算一块），而 API 最多向前查找 20 个块`,
-    old: "没有一个仍是现在的开头：它们都以旧的请求开头",
-    free: (room) => `腾出 ${number(room)} token，立刻就省：缓存本来就是空的，没有损失。`,
-    thinking: "思考变成了文字：它的签名与之前的全部内容绑定，而这些内容变了。",
+      `第一个回复之后的全变了；之前的离末尾 ${back} 个块（文字、工具调用、工具结果各算一块），而 API 最多向前查找 20 个块。`,
+    old: "连第一个请求也换了。",
+    free: (room) => `腾出 ${number(room)} token，没有代价：缓存本来就是空的。`,
+    thinking: "思考变成了文字：它的签名与之前的全部内容绑定。之前没有变的也一样：每次重写都用这一条规则。",
     before: (isAsked, tokens, limit) =>
       isAsked
         ? "第三层：模型调用了 compact 工具，所以先写摘要，再继续回复。"

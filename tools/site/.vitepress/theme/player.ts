@@ -89,10 +89,9 @@ class Player {
     this.find(".without").style.cssText = without ? `width: ${(100 * without) / Number(span)}%` : "display: none";
     this.find(".cache").textContent = cache;
     for (const [name, tokens] of Object.entries({ read, fresh })) {
-      this.find(`.meter .${name}`).style.width = `${(100 * tokens) / Number(span)}%`;
-      this.find(`.counts .${name} + b`).textContent = format(tokens);
+      this.find(`.meter .${name}`).style.width = fresh ? `${(100 * tokens) / Number(span)}%` : "0";
+      this.find(`.counts .${name} + b`).textContent = fresh ? format(tokens) : "–"; // no model call
     }
-    if (!fresh) this.find(".counts .fresh + b").textContent = "–"; // no model call
   }
 
   /** Rounds before the one that goes on are a line each. What was added last is in sight, with what was before. */
