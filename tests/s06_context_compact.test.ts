@@ -114,7 +114,10 @@ const fileOf = (name: string, size: number) => fs.writeFileSync(name, `${name} `
 const savedIn = (result = "") => /^Output too large\. Saved to: (.*)$/m.exec(result)?.[1];
 /** What is in the file that a result names. */
 const savedOf = (result = "") =>
-  fs.readFileSync(savedIn(result) ?? assert.fail(`the model gets no path: ${result.slice(0, 200)}`), "utf8");
+  fs.readFileSync(
+    savedIn(result) ?? assert.fail(`no line "Output too large. Saved to: …" in: ${result.slice(0, 200)}`),
+    "utf8",
+  );
 const linesOf = (file: string) => (fs.readFileSync(file, "utf8").match(/.+\n/g) ?? []).map((line) => JSON.parse(line));
 const rewritesIn = (file: string) => linesOf(file).filter(({ type }) => type === "compaction");
 /** The history as a transcript has it. */
@@ -276,6 +279,12 @@ test("layer 1 clears old long results, but not the three newest, those of load_s
   assert.equal(contents(s06.microCompact(answered))[4], "[Previous: used bash]", "then three of four are the newest");
   const note = { role: "user" as const, content: [{ type: "text" as const, text: "(I interrupted this.)" }] };
   assert.deepEqual(contents(s06.microCompact([...messages, note, user("more")])), kept, "after Ctrl-C: not answered");
+});
+
+test("what is not answered begins with its calls: a summary keeps them, with their results", async () => {
+  const { messages, options } = talkTo(small, [user("words ".repeat(3_000)), ...round("bash", "fine", "call_1")]);
+  await watch(() => small.autoCompact(messages, "tool", options), [say("A summary.")]);
+  assert.deepEqual(outline(messages).slice(1), ["compressed", "Understood.", "calls", "results"]);
 });
 
 describe("layer 2", () => {
@@ -464,11 +473,11 @@ describe("a transcript", () => {
     const four = call(...Array(4).fill(use("read_file", { path: "a.txt" })));
     const sum = say("A summary.");
     const talk = talkTo(medium);
-    const rewrite = async (trigger: string, work: () => Promise<unknown>) => {
-      await work();
-      const entry = rewritesIn(talk.state.file).at(-1);
-      assert.equal(entry.trigger, trigger);
-      assert.deepEqual(historyIn(talk.state.file), talk.messages, trigger);
+    const rewrite = async (trigger: string, work: () => Promise<{ error: string }>) => {
+      const { error } = await work();
+      const entry = rewritesIn(talk.state.file).at(-1) ?? assert.fail("no line has the type compaction");
+      assert.deepEqual(talk.messages, historyIn(talk.state.file), `${trigger}: what the transcript has is the history`);
+      assert.equal(entry.trigger, trigger, `why; the turn ended with: ${error || "no error"}`);
       assert.equal(entry.after, medium.estimateTokens(entry.messages, { ...talk.options, state: entry.state }));
       assert.ok(entry.before > entry.after, `${trigger}: ${entry.before} to ${entry.after}`);
     };
@@ -486,6 +495,19 @@ describe("a transcript", () => {
       return talk.ask("something wrong");
     });
     assert.equal(linesOf(talk.state.file).at(-1).state.usage, undefined, "that of a call that failed");
+  });
+
+  test("has a rewrite before the history has it", async () => {
+    const talk = await longTalk();
+    const lines: number[] = [];
+    const set = (target: Messages, key: PropertyKey, value: unknown) => {
+      lines.push(rewritesIn(talk.state.file).length);
+      return Reflect.set(target, key, value);
+    };
+    const history = new Proxy(talk.messages, { set });
+    await watch(() => small.autoCompact(history, "tool", talk.options), [say("A summary.")]);
+    assert.deepEqual(outline(talk.messages), ["compressed", "Understood."]);
+    assert.deepEqual([...new Set(lines)], [1], "lines of rewrites, at each change of the history");
   });
 
   test("that cannot be written ends there: the user is told once, and the conversation goes on", async () => {

@@ -17,12 +17,11 @@ export type Progress = Kept & { state: State; own?: Code; failure?: Failure; typ
 export type Failure = Status & { problem: Problem; step?: string };
 /** What to run: a step, or all; one test, or all. In `patience` milliseconds the next test has to begin. */
 type Job = { lesson: Lesson; own: Code; patience: number; signal?: AbortSignal; step?: string; test?: string };
-type Options = Partial<Job> & { isWhole?: boolean };
+type Options = Partial<Job> & { isWhole?: boolean; tell?: (news: string) => void };
 
 /** Runs the tests of the steps up to the first that is red; if none is, all tests, unless not `isWhole`. */
 export async function check(lesson: Lesson, file: string, kept: Kept, options: Options = {}): Promise<Progress> {
-  const { isWhole = true, signal } = options;
-  const checking = typesOf(file, signal);
+  const checking = typesOf(file, options.signal);
   let own: Code;
   try {
     own = read(fs.readFileSync(file, "utf8"));
@@ -31,8 +30,9 @@ export async function check(lesson: Lesson, file: string, kept: Kept, options: O
   }
   const job = { patience: 5_000, ...options, lesson, own };
   let failure = await firstRed(job, kept);
-  const goesOn = isWhole && !failure;
-  if (goesOn) failure = await run(job);
+  const goesOn = options.isWhole !== false && !failure;
+  if (goesOn) options.tell?.("Each step is green. All tests of the program run…");
+  if (goesOn) failure = await run({ ...job, patience: 2 * job.patience });
   if (goesOn && failure) failure = (await firstRed({ ...job, test: failure.test }, { green: {} })) ?? failure; // whose fault it is
   const steps = stepsOf(lesson);
   const red = steps.findIndex(({ name }) => name === failure?.step);
@@ -57,7 +57,7 @@ export async function firstRed(job: Job, { green }: Pick<Kept, "green">): Promis
 async function typesOf(file: string, signal?: AbortSignal): Promise<string[]> {
   const tsc = promisify(execFile)("node_modules/.bin/tsc", ["-p", dirname(file)], { signal });
   const { stdout } = await tsc.catch((error) => error); // it exits with 2 if it says something
-  const lines: string[] = stdout.split("\n").filter((line: string) => line.startsWith(relative("", file)));
+  const lines: string[] = stdout.split(/\n(?! )/).filter((line: string) => line.startsWith(relative("", file)));
   return lines.map((line) => line.replace(/\((\d+),\d+\): error TS\d+/, ":$1"));
 }
 

@@ -84,7 +84,7 @@ async function watch(lesson: Lesson): Promise<void> {
 /** Runs the tests, all of them if `isWhole`, and shows what came of it, unless stopped. @returns whether all is green */
 async function show(lesson: Lesson, signal: AbortSignal, isWhole = true): Promise<boolean> {
   const began = Date.now();
-  const progress = await check(lesson, fileOf(lesson), keptOf(lesson), { signal, isWhole });
+  const progress = await check(lesson, fileOf(lesson), keptOf(lesson), { signal, isWhole, tell: console.log });
   if (signal.aborted) return false;
   const { done, green, state } = progress;
   const next = [...lessons.values()].find(({ before }) => before === lesson)?.name;

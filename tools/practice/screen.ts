@@ -6,7 +6,7 @@ import { structuredPatch } from "diff";
 import { type Lesson, read } from "../docs/lessons.ts";
 import type { Problem } from "./child.ts";
 import type { Progress } from "./grade.ts";
-import { changedBetween, fileFor, skeletonOf, stepsOf, suiteOf, textOf } from "./skeleton.ts";
+import { changedBetween, skeletonOf, stepsOf, suiteOf } from "./skeleton.ts";
 
 export function draw(lesson: Lesson, progress: Progress, seconds: number, next?: string): string {
   const { state, own, failure, types, done, isWhole } = progress;
@@ -25,9 +25,10 @@ export function draw(lesson: Lesson, progress: Progress, seconds: number, next?:
 }
 
 /** What to write or to look at, and what has changed since it was green. */
-function adviceFor(lesson: Lesson, { state, own, failure, types, done, green }: Progress): string[] {
+function adviceFor(lesson: Lesson, { state, own, failure, types, done, green, isWhole }: Progress): string[] {
   const current = stepsOf(lesson).find(({ name }) => name === failure?.step);
-  if (failure && !current) return ["each step is green beside the lesson's own: do yours fit together?"];
+  const question = failure?.isLate ? "Is the machine busy? A key runs all tests again." : "Do yours fit together?";
+  if (failure && !current) return [`each step is green. ${question}`];
   const place = (failure && thrownAt(failure.problem)) ?? types[0]?.split(": ")[0];
   const isLost = state === "did not load" && place; // the line says more than a test
   if (!own || !current || isLost) return [`look at ${place}`];
@@ -38,15 +39,15 @@ function adviceFor(lesson: Lesson, { state, own, failure, types, done, green }: 
   const written = changedBetween(read(skeletonOf(lesson)), own);
   const what = current.functions.map((name) => `${written.includes(name) ? "look at" : "write"} ${lineOf(name)}`);
   const lines = [
-    `step ${done + 1} of ${stepsOf(lesson).length}: ${what.join(", ")}`,
+    `${isWhole ? "in the whole program, " : ""}step ${done + 1} of ${stepsOf(lesson).length}: ${what.join(", ")}`,
     `practice/${basename(lesson.file)}; the page: ${lesson.page}, "${current.page.replaceAll("`", "")}"`,
-    "the functions of other steps are the lesson's own while this one is graded",
   ];
+  if (!current.functions.some((name) => written.includes(name))) lines.push(current.hint);
   const toWrite = stepsOf(lesson).flatMap(({ functions }) => functions);
   const given = written.filter((name) => !toWrite.some((each) => each === name || each.startsWith(`${name}.`)));
-  if (given.length > 0) lines.push(`not as it was given: ${given.map(lineOf).join(", ")}`);
+  if (given.length > 0) lines.unshift(`not as it was given: ${given.map(lineOf).join(", ")}`);
   const before = read(green[current.name] ?? "");
-  const changed = changedBetween(before, read(textOf(fileFor(lesson, own, current.name))));
+  const changed = changedBetween(before, own).filter((name) => [...current.functions, ...given].includes(name));
   if (changed.length > 0) lines.push(`it was green; since then you changed ${changed.map(lineOf).join(", ")}`);
   return lines;
 }
@@ -56,7 +57,7 @@ function explain(lesson: Lesson, problem: Problem): string[] {
   const { message, stack, wanted, came, printed = "" } = problem;
   const suite = suiteOf(lesson);
   const api = /\d{3} \{"type":"error".*?"message":"((?:[^"\\]|\\.)*)".*/;
-  const lines = message.replace(api, "the API says: $1").split("\n").filter(Boolean).slice(0, 6);
+  const lines = message.split("\n").filter(Boolean).slice(0, 6);
   if (wanted !== undefined && came !== undefined) lines.push(...compare(wanted, came));
   const [, at] = new RegExp(`.*${suite}:(\\d+)`, "s").exec(stack) ?? []; // the last: not of a helper
   const code = at && readFileSync(suite, "utf8").split("\n")[Number(at) - 1]?.trim();
@@ -64,7 +65,7 @@ function explain(lesson: Lesson, problem: Problem): string[] {
   const thrown = thrownAt(problem);
   if (thrown) lines.push(`thrown at ${thrown}`);
   if (printed) lines.push("printed by console.log:", ...printed.trimEnd().split("\n").slice(0, 10));
-  const safe = lines.map((line) => line.replace(/[\p{Cc}\p{Cf}]/gu, "�")); // a test's text may drive a terminal
+  const safe = lines.map((line) => line.replace(/[\p{Cc}\p{Cf}]/gu, "�").replace(api, "the API says: $1")); // no escapes
   return safe.map((line) => (line.length > 300 ? `${line.slice(0, 300)} …` : line));
 }
 
@@ -73,7 +74,7 @@ const thrownAt = ({ stack }: Problem) => /practice\/s\d\d\w*\.ts:\d+/.exec(stack
 /** What an assertion compared: the lines that differ. */
 function compare(wanted: string, came: string): string[] {
   const { hunks } = structuredPatch("", "", `${wanted}\n`, `${came}\n`, "", "", { context: 0 });
-  const all = hunks.flatMap(({ lines }) => lines);
-  const some = ["-", "+"].flatMap((sign) => all.filter((line) => line.startsWith(sign)).slice(0, 6));
+  const all = hunks.flatMap(({ lines }) => lines).filter((line) => !/^.[\s{}[\],]*$/.test(line)); // no brackets alone
+  const some = ["-", "+"].flatMap((sign) => all.filter((line) => line.startsWith(sign)).slice(0, 10));
   return some.map((line) => line.replace(/^-/, "wanted  ").replace(/^\+/, "came    "));
 }

@@ -107,7 +107,7 @@ for (const [what, name, text, words] of [
     "what was given and is not as it was is named",
     "s01",
     changed("s01", "content: reply.content });", "content: [] });").replace("exec 2>&1", "true"),
-    /step 1 of 5: look at agentLoop(.|\n)*\n {2}not as it was given: runBash \(line \d+\)\n/,
+    /→ not as it was given: runBash \(line \d+\)\n {2}step 1 of 5: look at agentLoop/,
   ],
   [
     "an error of the compiler keeps the bar where it was, and names the line",
@@ -260,7 +260,7 @@ test("if a step that was green turns red, what was changed since then is named",
     const [, printed] = await practice(["s03", "--once"]);
     assert.match(
       printed,
-      /step 2 of 2: look at agentLoop .*\n.*\n.*\n {2}it was green; since then you changed agentLoop \(line \d+\)\n/,
+      /step 2 of 2: look at agentLoop .*\n.*\n {2}it was green; since then you changed agentLoop \(line \d+\)\n/,
     );
   }
 });
