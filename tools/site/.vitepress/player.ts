@@ -42,18 +42,17 @@ function script(name: string, highlight: Highlight, isWhole: boolean): string {
   return `<pre class="script numbered vp-code" style="--lines: ${height}" tabindex="0" aria-label="${lesson.file}"><code>${rest(lines.slice(0, start))}${loop}${rest(lines.slice(end + 1))}</code></pre>`;
 }
 
-/** The bar spans what the run sends, and the limit of a run that has one. */
-function bar({ calls, limit }: Run, { label, read, fresh, cache }: Request, labels: Labels): string {
+/** The bar spans what the run sends, and the limit; a run without one has none. Short prompts are not cached. */
+function bar({ calls, limit = 0 }: Run, { label, read, fresh, cache }: Request, labels: Labels): string {
   const sizes = calls.flatMap(({ usage, estimate = 0 }) => [promptOf(usage), estimate]);
-  const span = 1.05 * Math.max(...sizes, limit ?? 0);
-  const mark = limit ? `<i class="limit" style="left: ${(100 * limit) / span}%"></i>` : "";
-  const isCached = calls.some(({ usage }) => usage.cache_read_input_tokens > 0); // short prompts are not
-  const count = (name: string, text: string, hidden = "") => `<span ${hidden}><i class="${name}"></i> ${text}</span>`;
+  const span = 1.05 * Math.max(...sizes, limit);
+  const isCached = calls.some(({ usage }) => usage.cache_read_input_tokens > 0);
+  const count = (name: string, text: string) => `<span><i class="${name}"></i> ${text}</span>`;
   const end = limit ? count("limit", labels.limit(limit)) : "<span></span>";
   return `<div class="request" data-span="${span}" data-unit="${labels.unit}">
 <p><b class="label">${label}</b> <b class="total">${number(read + fresh)} ${labels.unit}</b> <span class="cache">${cache}</span></p>
-<div class="meter"><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i><i class="without"></i>${mark}</div>
-<p class="counts">${count("read", `${labels.read} <b>${number(read)}</b>`, isCached ? "" : "hidden")}${count("fresh", `${labels.fresh} <b>${number(fresh)}</b>`)}${end}</p>
+<div class="meter"${limit ? "" : " hidden"}><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i><i class="without"></i><i class="limit" style="left: ${(100 * limit) / span}%"></i></div>
+<p class="counts"${isCached ? "" : " hidden"}>${count("read", `${labels.read} <b>${number(read)}</b>`)}${count("fresh", `${labels.fresh} <b>${number(fresh)}</b>`)}${end}</p>
 </div>`;
 }
 
@@ -64,12 +63,11 @@ function controls(steps: Step[], start: number, labels: Labels): string {
   const marks = steps.map(({ mark }, i) => (mark ? `<i class="${mark}" style="--at: ${i / last}"></i>` : ""));
   const kinds = new Set(steps.flatMap(({ mark }) => mark ?? []));
   const legend = [...kinds].map((kind) => `<span><i class="${kind}"></i> ${labels.legend[kind]}</span>`);
-  const struck = kinds.has("compaction") ? `<s>${labels.struck}</s>` : "";
   return `<div class="controls">
 ${button("previous", "‹")}${button("next", "›")}<button type="button" class="play" data-do="play" data-play="${labels.play}" data-pause="${labels.pause}">${labels.play}</button>
 <div class="slide"><input type="range" min="0" max="${last}" value="${start}" aria-label="${labels.step}"><span class="marks" aria-hidden="true">${marks.join("")}</span></div>
 <span class="count">${start + 1} / ${steps.length}</span>
-<p class="legend" aria-hidden="true">${legend.join("")}${struck}</p>
+<p class="legend" aria-hidden="true">${legend.join("")}</p>
 </div>`;
 }
 

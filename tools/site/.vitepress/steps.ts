@@ -83,7 +83,7 @@ class Story {
   readonly labels: ReturnType<typeof words>["player"];
   readonly script: string[];
   next = 0; // the model call that comes next
-  isOpen = false; // the results of the last one are still to come
+  isOpen = false; // the results of the last one are not there yet
   isKilled = false; // the program, in the middle of a tool call
   told = -1; // the last model call whose compaction has been told
   cold = -1; // the last one before which the cache had expired
@@ -171,6 +171,7 @@ class Story {
     const { labels, run } = this;
     const { messages = [], resumed } = this.call ?? {};
     const isFirst = this.steps.length === 0;
+    this.isOpen = false;
     if (resumed) this.restart(messages.slice(0, -1));
     const line = this.lineOf(child || isFirst ? "start" : "again");
     const now = this.step("start", child ? labels.prompt : isFirst ? labels.start : labels.again, { line });
@@ -226,7 +227,6 @@ class Story {
     this.send(child);
     this.isOpen = true;
     this.add(child, [now], this.step("reply", labels.reply), reply);
-    this.isOpen = tools.length > 0 || child; // results of this round, or that of task
     this.step("if", labels.if(tools.length), { value: labels.value(tools.length) });
     if (tools.length === 0 || !results) return false;
     const at = results.blocks.map((_, i) => this.runTool(tools[i]));
@@ -252,8 +252,8 @@ class Story {
 
   answer(child: boolean, reply: Message): boolean {
     this.send(child);
-    const more = { value: this.labels.value(0), mark: "round" as const, request: this.idle };
-    const now = this.step("if", this.labels.if(0), more);
+    this.isOpen = true;
+    const now = this.step("if", this.labels.if(0), { value: this.labels.value(0), mark: "round" });
     this.add(child, [now], now, reply);
     return false;
   }
@@ -326,7 +326,7 @@ class Story {
   replace(child: boolean, struck: number, name: "cleared" | "after", says: string): void {
     const { messages = [] } = this.call ?? {};
     const past = this.current(child).filter(({ message }) => message); // what happened stays
-    const price = this.price(past, messages, name === "after");
+    const [price, why] = this.price(past, messages, name === "after");
     const found = this.call?.usage.cache_read_input_tokens ?? 0;
     const same = found > 0 ? messages.findIndex((message, i) => !isSame(message, past[i]?.message)) : 0;
     const made = name === "after" ? messages.findIndex(isSummary) : messages.length; // with "Understood." behind it
@@ -341,6 +341,7 @@ class Story {
     }
     if (!this.steps.some(({ name }) => name === "thinking")) this.makeText(this.step("thinking", this.labels.thinking));
     this.step(`${name} price`, price);
+    if (why) this.step(`${name} why`, why);
   }
 
   /** The replies began with thinking until step `now`, where the text that it becomes is beside it. */
@@ -355,18 +356,18 @@ class Story {
   }
 
   /** What a compaction makes room for, what it costs, and why so much of the cache is found. */
-  price(past: Item[], messages: Message[], isSummary: boolean): string {
+  price(past: Item[], messages: Message[], isSummary: boolean): [price: string, why?: string] {
     const { labels, steps } = this;
     const { usage } = this.call as Call;
     const { read = 0, fresh = 0 } = steps.findLast(({ mark }) => mark === "compaction")?.request ?? {};
     const room = read + fresh - promptOf(usage);
-    if (read === 0) return labels.free(room);
+    if (read === 0) return [labels.free(room)];
     const before = past.flatMap(({ message }) => message?.blocks ?? []);
     const after = messages.flatMap(({ blocks }) => blocks);
     const same = after.findIndex(({ kind, text }, i) => kind !== before[i]?.kind || text !== before[i]?.text);
     const found = usage.cache_read_input_tokens;
     const why = found ? labels.first(found) : same ? labels.none(after.length - same) : labels.old;
-    return labels.price(room, promptOf(usage) - found, fresh, isSummary) + why;
+    return [labels.price(room, promptOf(usage) - found, fresh, isSummary), why];
   }
 }
 

@@ -55,7 +55,6 @@ const EN = {
     cache: (tokens: number) => (tokens > 0 ? `In the cache: ${number(tokens)}` : "The cache is empty"),
     limit: (tokens: number) => `limit: ${number(tokens)}`,
     legend: { round: "round", compaction: "compaction", remind: "reminder", child: "subagent", resume: "resume" },
-    struck: "goes",
     start: "The loop begins: the user’s request is the first message.",
     again: "The user’s next request is one more message.",
     check: (limit: number) =>
@@ -77,26 +76,27 @@ const EN = {
     cleared: (results: number) =>
       `Layer 1: ${results} old results have become a line each. The newest 3 that the model has seen stay; so do short ones, and what it hasn’t seen.`,
     price: (room: number, now: number, before: number, isSummary: boolean) =>
-      `Room for ${number(room)} tokens${isSummary ? "" : ", without a summary"}. The price: ${number(now)} are new instead of ${number(before)}. `,
-    first: (tokens: number) => `Only what comes before the first reply is as it was: ${number(tokens)}.`,
+      `Room for ${number(room)} tokens${isSummary ? "" : ", without a summary"}. The price: ${isSummary ? "the summary’s model call, and " : ""}${number(now)} tokens are new instead of ${number(before)}.`,
+    first: (tokens: number) =>
+      `Of the prompts that were sent, which the cache has whole, only the first is still a beginning of this one: ${number(tokens)} tokens.`,
     none: (back: number) =>
-      `From the first reply on all has changed, ${back} blocks (texts, tool calls, results), and the API looks back only 20.`,
-    old: "Even the first request is another one.",
+      `Of the prompts that were sent, which the cache has whole, only the first is still a beginning of this one. It ends ${back} blocks (texts, tool calls, results) back, and the API looks back only 20.`,
+    old: "Of the prompts that were sent, which the cache has whole, none begins with this request.",
     free: (room: number) => `Room for ${number(room)} tokens. It costs nothing, as the cache was empty.`,
     thinking:
       "Thinking has become text: its signature is bound to everything before it. All of it, also where nothing has changed: one rule for every rewrite.",
     before: (isAsked: boolean, tokens: number, limit: number) =>
       isAsked
         ? "Layer 3: the model has called the tool compact. So a summary comes before the next reply."
-        : `About ${number(tokens)} tokens, past the limit of ${number(limit)}, and layer 1 would save less than 40 % of the limit. So layer 2: a summary.`,
+        : `About ${number(tokens)} tokens, past the limit of ${number(limit)}, and layer 1 would save less than ${number(0.4 * limit)}, 40 % of the limit. So layer 2: a summary.`,
     summary: (tokens: number, { cache_read_input_tokens: read, output_tokens: out }: Usage) =>
       `A model call of its own writes the summary: ${number(tokens)} tokens in, ${number(read)} of them from the cache, and ${out} out. Only the instruction is new. The summary will replace what is struck out.`,
     after: (before: number, after: number) =>
-      `${before} messages have become ${after}: the request; the summary, with the last short file; “Understood.”, which the program adds as a reply; the open tool call; its result.`,
+      `${before} messages have become ${after}: the last request; the summary, with the last short file; “Understood.”, which the program adds as a reply; the open tool call; its result.`,
     exit: "The user has no more requests, and the program ends. Its memory goes, with all messages. The transcript stays on disk.",
     killed:
       "This command kills the program. All messages are gone. The transcript has them; it ends with this tool call, without a result.",
-    paused: "More than 300 seconds pass without a model call. The prompt cache expires: it is cold.",
+    paused: "Nothing runs, and more than 300 seconds pass without a model call. The prompt cache expires: it is cold.",
     disk: "On disk, the transcript ends with:",
     resume: (isKilled: boolean) =>
       `A new program reads the transcript. What the last compaction left is back, and all since, thinking as text, as in every history that is rebuilt.${isKilled ? " The tool call that was cut off gets a result: it may have run." : ""}`,
@@ -153,7 +153,6 @@ const ZH: typeof EN = {
     cache: (tokens) => (tokens > 0 ? `缓存中有 ${number(tokens)}` : "缓存是空的"),
     limit: (tokens) => `上限：${number(tokens)}`,
     legend: { round: "一轮", compaction: "压缩", remind: "提醒", child: "子智能体", resume: "恢复" },
-    struck: "移除",
     start: "循环开始：用户请求是第一条消息。",
     again: "用户的下一个请求追加为一条新消息。",
     check: (limit) => `每次调用模型之前先检查：提示词是否超过上限 ${number(limit)} token？还没有。`,
@@ -172,24 +171,24 @@ const ZH: typeof EN = {
     kept: "缓存已冷，但第一层省下的不到上限的 40%，不值得为此遗忘什么。",
     cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型看过的最新三个、很短的，以及还没有看过的，都保留。`,
     price: (room, now, before, isSummary) =>
-      `腾出 ${number(room)} token${isSummary ? "" : "，不用写摘要"}。代价：缓存里没有的从 ${number(before)} 变成 ${number(now)}。`,
-    first: (tokens) => `只有第一个回复之前的 ${number(tokens)} 没有变。`,
+      `腾出 ${number(room)} token${isSummary ? "" : "，不用写摘要"}。代价：${isSummary ? "写摘要的那次模型调用，而且" : ""}缓存里没有的从 ${number(before)} 变成 ${number(now)}。`,
+    first: (tokens) => `缓存里存的是发送过的整个提示词，其中只有第一个仍是现在的开头：${number(tokens)} token。`,
     none: (back) =>
-      `第一个回复之后的全变了；之前的离末尾 ${back} 个块（文字、工具调用、工具结果各算一块），而 API 最多向前查找 20 个块。`,
-    old: "连第一个请求也换了。",
+      `缓存里存的是发送过的整个提示词，其中只有第一个仍是现在的开头，但它离末尾 ${back} 个块（文字、工具调用、工具结果各算一块），而 API 最多向前查找 20 个块。`,
+    old: "缓存里存的是发送过的整个提示词，没有一个以现在的请求开头。",
     free: (room) => `腾出 ${number(room)} token，没有代价：缓存本来就是空的。`,
     thinking: "思考变成了文字：它的签名与之前的全部内容绑定。之前没有变的也一样：每次重写都用这一条规则。",
     before: (isAsked, tokens, limit) =>
       isAsked
         ? "第三层：模型调用了 compact 工具，所以先写摘要，再继续回复。"
-        : `约 ${number(tokens)} token，超过上限 ${number(limit)}，而第一层省下的不到上限的 40%，所以由第二层写摘要。`,
+        : `约 ${number(tokens)} token，超过上限 ${number(limit)}，而第一层省下的不到上限的 40%（${number(0.4 * limit)}），所以由第二层写摘要。`,
     summary: (tokens, { cache_read_input_tokens: read, output_tokens: out }) =>
       `单独用一次模型调用写摘要：发出 ${number(tokens)} token，其中 ${number(read)} 命中缓存，写回 ${out} token。新的只有写摘要的指令。摘要将取代划掉的内容。`,
     after: (before, after) =>
-      `${before} 条消息变成 ${after} 条：请求；摘要，附上最近的短文件；程序代为回复的“Understood.”；还没有回应的工具调用及其结果。`,
+      `${before} 条消息变成 ${after} 条：最后的请求；摘要，附上最近的短文件；程序代为回复的“Understood.”；还没有回应的工具调用及其结果。`,
     exit: "用户没有更多请求，程序退出。内存里的消息随之消失，会话记录还在磁盘上。",
     killed: "这条命令杀死了程序，内存里的消息全部消失。会话记录里都有，最后一条是这个还没有结果的工具调用。",
-    paused: "300 多秒没有模型调用，提示词缓存过期，变冷了。",
+    paused: "程序没有运行，300 多秒没有模型调用，提示词缓存过期，变冷了。",
     disk: "磁盘上的会话记录以这几条结尾：",
     resume: (isKilled) =>
       `新的程序读取会话记录，上次压缩留下的和之后的消息全部恢复；和每次重建历史一样，思考变成文字。${isKilled ? "被打断的工具调用得到一个结果：它可能已经运行。" : ""}`,
