@@ -18,10 +18,9 @@ beforeEach(({ name }) => tell({ test: name }));
 process.on("exit", () => {
   tell({ problem: { message: "Something called process.exit.", stack: `${new Error("exit").stack}` } });
 });
-const { log } = console;
 const printed: Record<string, string> = {}; // in each test
 console.log = (...values) => {
-  log(...values); // a test may look for it
+  console.info(...values); // a test may look for it
   printed[status.test] = `${printed[status.test] ?? ""}${format(...values)}\n`;
 };
 const loaded = load().finally(() => pulse.unref()); // not in the test, or the suite's tests were its parts

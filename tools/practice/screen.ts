@@ -58,7 +58,7 @@ function explain(lesson: Lesson, problem: Problem): string[] {
   const suite = suiteOf(lesson);
   const api = /\d{3} \{"type":"error".*?"message":"((?:[^"\\]|\\.)*)".*/;
   const lines = message.split("\n").filter(Boolean).slice(0, 6);
-  if (wanted !== undefined && came !== undefined) lines.push(...compare(wanted, came));
+  if (wanted && came && !message.includes("write me: ")) lines.push(...compare(wanted, came));
   const [, at] = new RegExp(`.*${suite}:(\\d+)`, "s").exec(stack) ?? []; // the last: not of a helper
   const code = at && readFileSync(suite, "utf8").split("\n")[Number(at) - 1]?.trim();
   if (code) lines.push(`${suite}:${at}   ${code}`);
@@ -75,6 +75,7 @@ const thrownAt = ({ stack }: Problem) => /practice\/s\d\d\w*\.ts:\d+/.exec(stack
 function compare(wanted: string, came: string): string[] {
   const { hunks } = structuredPatch("", "", `${wanted}\n`, `${came}\n`, "", "", { context: 0 });
   const all = hunks.flatMap(({ lines }) => lines).filter((line) => !/^.[\s{}[\],]*$/.test(line)); // no brackets alone
-  const some = ["-", "+"].flatMap((sign) => all.filter((line) => line.startsWith(sign)).slice(0, 10));
+  const by = (sign: string) => all.filter((line) => line.startsWith(sign));
+  const some = [by("-"), by("+")].flatMap((lines) => lines.filter((_, i) => i < 5 || i > lines.length - 6));
   return some.map((line) => line.replace(/^-/, "wanted  ").replace(/^\+/, "came    "));
 }

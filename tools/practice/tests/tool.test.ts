@@ -59,12 +59,12 @@ class Two {
   ]);
 });
 
-test("the first screen names the first step, where it is, and the section of the page", async () => {
+test("the first screen names the first step, where it is, and the section of the page, and shows its hint", async () => {
   const screen = await screenOf("s01", skeletonOf(lessonOf("s01").lesson));
   assert.match(screen, /░ 0 of 5 steps {3}red/);
   assert.match(
     screen,
-    /→ step 1 of 5: write agentLoop \(line \d+\)\n {2}practice\/s01_agent_loop.ts; .*"1\. The loop"\n/,
+    /→ step 1 of 5: write agentLoop \(line \d+\)\n {2}practice\/s01_agent_loop.ts; .*"1\. The loop"\n {2}Call the model, push its reply/,
   );
 });
 
@@ -114,6 +114,16 @@ for (const [what, name, text, words] of [
     "s03",
     changed("s03", "let roundsWithoutTodo = 0;", 'let roundsWithoutTodo = 0 as number | "";'),
     /█ 2 of 2 steps(.|\n)*✗ its types are right\n\n {2}practice\/s03_todo_write\.ts:(\d+): .*\n(.|\n)*→ look at practice\/s03_todo_write\.ts:\2\n/,
+  ],
+  [
+    "the reasons of the compiler are shown, too",
+    "s03",
+    changed(
+      "s03",
+      "let roundsWithoutTodo = 0;",
+      `let roundsWithoutTodo = 0;\n  const mine = { role: "me", content: "" };\n  const yours: Anthropic.MessageParam = mine;\n  void yours;`,
+    ),
+    /practice\/s03_todo_write\.ts:\d+: .*'MessageParam'\.\n.*\n +Types of property 'role' are incompatible/,
   ],
   [
     "a syntax error is one line with its place",
@@ -231,8 +241,9 @@ test("a key runs all tests again; without it a change runs those of the steps", 
   writeFileSync(file, text);
   const { child, printed } = atTerminal("s03");
   await waitFor(() => printed().includes("All green."));
+  assert.match(printed(), /Each step is green\. All tests of the program run…/);
   writeFileSync(file, `${text}// mine\n`);
-  await waitFor(() => printed().includes("Each step is green."));
+  await waitFor(() => printed().includes("A key runs all tests"));
   child.stdin.write(" ");
   await waitFor(() => printed().split("All green.").length === 3);
   child.stdin.write("\x03");
@@ -253,7 +264,7 @@ test("--hint and --solution are about the step that was red in the last run, and
 
 test("if a step that was green turns red, what was changed since then is named", async () => {
   const { file, text } = lessonOf("s03");
-  writeFileSync(file, text);
+  writeFileSync(file, `${text}const MINE = 1;\n`);
   await practice(["s03", "--once"]);
   writeFileSync(file, text.replace("% 3 ===", "% 4 ==="));
   for (const _ of ["once", "again"]) {

@@ -1,5 +1,5 @@
 /** A recorded run of a lesson as steps: which line of the script runs, and what it changes in the messages. */
-import { type Block, type Call, type Message, promptOf, type Run } from "../../docs/runs.ts";
+import { type Block, type Call, type Message, promptOf, type Run, type Usage } from "../../docs/runs.ts";
 import { lessonCalled } from "./code.ts";
 import { read } from "./files.ts";
 import { words } from "./words.ts";
@@ -326,7 +326,8 @@ class Story {
   replace(child: boolean, struck: number, name: "cleared" | "after", says: string): void {
     const { messages = [] } = this.call ?? {};
     const past = this.current(child).filter(({ message }) => message); // what happened stays
-    const [price, why] = this.price(past, messages, name === "after");
+    const summary = name === "after" ? this.run.calls[this.next - 1]?.usage : undefined;
+    const [price, why] = this.price(past, messages, summary);
     const found = this.call?.usage.cache_read_input_tokens ?? 0;
     const same = found > 0 ? messages.findIndex((message, i) => !isSame(message, past[i]?.message)) : 0;
     const made = name === "after" ? messages.findIndex(isSummary) : messages.length; // with "Understood." behind it
@@ -356,7 +357,7 @@ class Story {
   }
 
   /** What a compaction makes room for, what it costs, and why so much of the cache is found. */
-  price(past: Item[], messages: Message[], isSummary: boolean): [price: string, why?: string] {
+  price(past: Item[], messages: Message[], summary?: Usage): [price: string, why?: string] {
     const { labels, steps } = this;
     const { usage } = this.call as Call;
     const { read = 0, fresh = 0 } = steps.findLast(({ mark }) => mark === "compaction")?.request ?? {};
@@ -367,7 +368,7 @@ class Story {
     const same = after.findIndex(({ kind, text }, i) => kind !== before[i]?.kind || text !== before[i]?.text);
     const found = usage.cache_read_input_tokens;
     const why = found ? labels.first(found) : same ? labels.none(after.length - same) : labels.old;
-    return [labels.price(room, promptOf(usage) - found, fresh, isSummary), why];
+    return [labels.price(room, promptOf(usage) - found, fresh, summary), why];
   }
 }
 

@@ -1,5 +1,5 @@
 /** The site's own words. */
-import type { Usage } from "../../docs/runs.ts";
+import { promptOf, type Usage } from "../../docs/runs.ts";
 
 export const number = (value: number) => value.toLocaleString("en-US");
 
@@ -49,7 +49,7 @@ const EN = {
     estimate: "Next model call, without compaction:",
     noCall: "No model call until the next request.",
     unit: "tokens",
-    read: "from the cache:",
+    read: "from the cache, cheap:",
     fresh: "new:",
     share: (percent: number) => `${percent.toFixed(1)} % of the window`,
     cache: (tokens: number) => (tokens > 0 ? `In the cache: ${number(tokens)}` : "The cache is empty"),
@@ -71,18 +71,17 @@ const EN = {
     results: "What the tools returned is added as one message. Back to the model.",
     past: (tokens: number, limit: number, saved: number) =>
       `With the last result about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 comes first, as it forgets the least. It saves ${number(saved)}, more than 40 % of the limit: it will clear what is struck out.`,
-    cold: "Not past the limit, but the cache is cold: the next model call pays for all anyway, and layer 1 costs nothing. It saves more than 40 % of the limit: it will clear what is struck out.",
+    cold: "Not past the limit, but the cache is cold: the next model call pays for all anyway, and layer 1 costs no cached tokens. It saves more than 40 % of the limit: it will clear what is struck out.",
     kept: "The cache is cold, but layer 1 would save less than 40 % of the limit: not worth forgetting anything.",
     cleared: (results: number) =>
       `Layer 1: ${results} old results have become a line each. The newest 3 that the model has seen stay; so do short ones, and what it hasn’t seen.`,
-    price: (room: number, now: number, before: number, isSummary: boolean) =>
-      `Room for ${number(room)} tokens${isSummary ? "" : ", without a summary"}. The price: ${isSummary ? "the summary’s model call, and " : ""}${number(now)} tokens are new instead of ${number(before)}.`,
-    first: (tokens: number) =>
-      `Of the prompts that were sent, which the cache has whole, only the first is still a beginning of this one: ${number(tokens)} tokens.`,
+    price: (room: number, now: number, before: number, summary?: Usage) =>
+      `Room for ${number(room)} tokens${summary ? "" : ", without a summary"}. The price: ${summary ? `${number(promptOf(summary) - summary.cache_read_input_tokens)} tokens new and ${number(summary.output_tokens)} out for the summary, and now ` : ""}${number(now)} tokens new instead of ${number(before)}.`,
+    first: (tokens: number) => `The cache finds only whole earlier prompts; the first is as it was: ${number(tokens)}.`,
     none: (back: number) =>
-      `Of the prompts that were sent, which the cache has whole, only the first is still a beginning of this one. It ends ${back} blocks (texts, tool calls, results) back, and the API looks back only 20.`,
-    old: "Of the prompts that were sent, which the cache has whole, none begins with this request.",
-    free: (room: number) => `Room for ${number(room)} tokens. It costs nothing, as the cache was empty.`,
+      `The cache finds only whole earlier prompts. Just the first is as it was, and ends ${back} blocks (boxes here) back; the API looks back only 20.`,
+    old: "The cache finds only whole earlier prompts, not the system prompt alone. None begins with this request.",
+    free: (room: number) => `Room for ${number(room)} tokens. It costs no cached tokens: the cache was empty.`,
     thinking:
       "Thinking has become text: its signature is bound to everything before it. All of it, also where nothing has changed: one rule for every rewrite.",
     before: (isAsked: boolean, tokens: number, limit: number) =>
@@ -90,7 +89,7 @@ const EN = {
         ? "Layer 3: the model has called the tool compact. So a summary comes before the next reply."
         : `About ${number(tokens)} tokens, past the limit of ${number(limit)}, and layer 1 would save less than ${number(0.4 * limit)}, 40 % of the limit. So layer 2: a summary.`,
     summary: (tokens: number, { cache_read_input_tokens: read, output_tokens: out }: Usage) =>
-      `A model call of its own writes the summary: ${number(tokens)} tokens in, ${number(read)} of them from the cache, and ${out} out. Only the instruction is new. The summary will replace what is struck out.`,
+      `A model call of its own, without the last round, writes the summary: ${number(tokens)} tokens in, ${number(read)} of them from the cache, ${out} out. Only the instruction is new. It will replace what is struck out.`,
     after: (before: number, after: number) =>
       `${before} messages have become ${after}: the last request; the summary, with the last short file; “Understood.”, which the program adds as a reply; the open tool call; its result.`,
     exit: "The user has no more requests, and the program ends. Its memory goes, with all messages. The transcript stays on disk.",
@@ -167,23 +166,23 @@ const ZH: typeof EN = {
     results: "工具返回的结果作为一条消息追加，再交给模型。",
     past: (tokens, limit, saved) =>
       `加上最后一个结果约 ${number(tokens)} token，超过上限 ${number(limit)}。先用第一层，它遗忘得最少：能省下 ${number(saved)}，超过上限的 40%，所以将清除划掉的内容。`,
-    cold: "没有超过上限，但缓存已冷：下一次模型调用反正要为整个提示词付全价，此时第一层没有代价。它能省下的超过上限的 40%，将清除划掉的内容。",
+    cold: "没有超过上限，但缓存已冷：下一次模型调用反正要为整个提示词付全价，此时第一层不损失缓存。它能省下的超过上限的 40%，将清除划掉的内容。",
     kept: "缓存已冷，但第一层省下的不到上限的 40%，不值得为此遗忘什么。",
     cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型看过的最新三个、很短的，以及还没有看过的，都保留。`,
-    price: (room, now, before, isSummary) =>
-      `腾出 ${number(room)} token${isSummary ? "" : "，不用写摘要"}。代价：${isSummary ? "写摘要的那次模型调用，而且" : ""}缓存里没有的从 ${number(before)} 变成 ${number(now)}。`,
-    first: (tokens) => `缓存里存的是发送过的整个提示词，其中只有第一个仍是现在的开头：${number(tokens)} token。`,
+    price: (room, now, before, summary) =>
+      `腾出 ${number(room)} token${summary ? "" : "，不用写摘要"}。代价：${summary ? `写摘要用去缓存外的 ${number(promptOf(summary) - summary.cache_read_input_tokens)} token 和输出的 ${number(summary.output_tokens)} token，而且` : ""}缓存里没有的从 ${number(before)} 变成 ${number(now)}。`,
+    first: (tokens) => `缓存只能命中以前的整个提示词；没有变的只有第一个：${number(tokens)} token。`,
     none: (back) =>
-      `缓存里存的是发送过的整个提示词，其中只有第一个仍是现在的开头，但它离末尾 ${back} 个块（文字、工具调用、工具结果各算一块），而 API 最多向前查找 20 个块。`,
-    old: "缓存里存的是发送过的整个提示词，没有一个以现在的请求开头。",
-    free: (room) => `腾出 ${number(room)} token，没有代价：缓存本来就是空的。`,
+      `缓存只能命中以前的整个提示词。没有变的只有第一个，但它在 ${back} 个块（图中的框）之前，而 API 最多向前查找 20 个块。`,
+    old: "缓存只能命中以前的整个提示词，不能单独命中系统提示词。没有一个以现在的请求开头。",
+    free: (room) => `腾出 ${number(room)} token，不损失缓存：它本来就是空的。`,
     thinking: "思考变成了文字：它的签名与之前的全部内容绑定。之前没有变的也一样：每次重写都用这一条规则。",
     before: (isAsked, tokens, limit) =>
       isAsked
         ? "第三层：模型调用了 compact 工具，所以先写摘要，再继续回复。"
         : `约 ${number(tokens)} token，超过上限 ${number(limit)}，而第一层省下的不到上限的 40%（${number(0.4 * limit)}），所以由第二层写摘要。`,
     summary: (tokens, { cache_read_input_tokens: read, output_tokens: out }) =>
-      `单独用一次模型调用写摘要：发出 ${number(tokens)} token，其中 ${number(read)} 命中缓存，写回 ${out} token。新的只有写摘要的指令。摘要将取代划掉的内容。`,
+      `单独用一次模型调用写摘要，不含最后一轮：发出 ${number(tokens)} token，其中 ${number(read)} 命中缓存，写回 ${out} token。新的只有写摘要的指令。摘要将取代划掉的内容。`,
     after: (before, after) =>
       `${before} 条消息变成 ${after} 条：最后的请求；摘要，附上最近的短文件；程序代为回复的“Understood.”；还没有回应的工具调用及其结果。`,
     exit: "用户没有更多请求，程序退出。内存里的消息随之消失，会话记录还在磁盘上。",
