@@ -261,6 +261,12 @@ describe("before each call", () => {
     assert.match(printed, /\[manual compact\]/, "the user reads that");
     assert.deepEqual(outline(sent[2]?.messages), ["second", "compressed", "Understood.", "calls", "results"]);
     assert.equal(kinds((await talk.ask("third", say("ok"))).sent), "call");
+    talk.state.compactAsked = {};
+    const { error: thrown } = await watch(() =>
+      s06.compactIfNeeded(talk.messages, { ...talk.options, signal: AbortSignal.abort() }),
+    );
+    assert.match(thrown, /abort/i);
+    assert.equal(talk.state.compactAsked, undefined, "nor after Ctrl-C");
   });
 });
 
@@ -275,6 +281,8 @@ test("layer 1 clears old long results, but not the three newest, those of load_s
   const kept = [short, "[Previous: used bash]", long(1), CLEARED, ...[3, 4, 5, 6].map(long)];
   assert.deepEqual(contents(s06.microCompact(messages)), kept);
   assert.deepEqual(messages, before, "it returns a copy");
+  const none = kept.map((text, i) => ([4, 5, 6].includes(i) ? "[Previous: used bash]" : text));
+  assert.deepEqual(contents(s06.microCompact(messages, 0)), none, "none of the newest is kept");
   const answered: Messages = [...messages, { role: "assistant", content: "done" }];
   assert.equal(contents(s06.microCompact(answered))[4], "[Previous: used bash]", "then three of four are the newest");
   const note = { role: "user" as const, content: [{ type: "text" as const, text: "(I interrupted this.)" }] };

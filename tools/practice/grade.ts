@@ -35,8 +35,7 @@ export async function check(lesson: Lesson, file: string, kept: Kept, options: O
   if (goesOn) failure = await run({ ...job, patience: 2 * job.patience });
   if (goesOn && failure) failure = (await firstRed({ ...job, test: failure.test }, { green: {} })) ?? failure; // whose fault it is
   const steps = stepsOf(lesson);
-  const red = steps.findIndex(({ name }) => name === failure?.step);
-  const done = red < 0 ? steps.length : red;
+  const done = goesOn || !failure ? steps.length : steps.findIndex(({ name }) => name === failure?.step);
   const types = await checking;
   const state = failure?.state ?? (types.length > 0 ? "red" : "green");
   return { ...kept, done, state, own, failure, types, isWhole: goesOn };

@@ -25,8 +25,9 @@ export function draw(lesson: Lesson, progress: Progress, seconds: number, next?:
 }
 
 /** What to write or to look at, and what has changed since it was green. */
-function adviceFor(lesson: Lesson, { state, own, failure, types, done, green, isWhole }: Progress): string[] {
-  const current = stepsOf(lesson).find(({ name }) => name === failure?.step);
+function adviceFor(lesson: Lesson, { state, own, failure, types, green, isWhole }: Progress): string[] {
+  const steps = stepsOf(lesson);
+  const current = steps.find(({ name }) => name === failure?.step);
   const question = failure?.isLate ? "Is the machine busy? A key runs all tests again." : "Do yours fit together?";
   if (failure && !current) return [`each step is green. ${question}`];
   const place = (failure && thrownAt(failure.problem)) ?? types[0]?.split(": ")[0];
@@ -39,11 +40,11 @@ function adviceFor(lesson: Lesson, { state, own, failure, types, done, green, is
   const written = changedBetween(read(skeletonOf(lesson)), own);
   const what = current.functions.map((name) => `${written.includes(name) ? "look at" : "write"} ${lineOf(name)}`);
   const lines = [
-    `${isWhole ? "in the whole program, " : ""}step ${done + 1} of ${stepsOf(lesson).length}: ${what.join(", ")}`,
+    `step ${steps.indexOf(current) + 1} of ${steps.length}: ${what.join(", ")}; the other steps are ${isWhole ? "yours" : "the lesson's here"}`,
     `practice/${basename(lesson.file)}; the page: ${lesson.page}, "${current.page.replaceAll("`", "")}"`,
+    current.hint,
   ];
-  if (!current.functions.some((name) => written.includes(name))) lines.push(current.hint);
-  const toWrite = stepsOf(lesson).flatMap(({ functions }) => functions);
+  const toWrite = steps.flatMap(({ functions }) => functions);
   const given = written.filter((name) => !toWrite.some((each) => each === name || each.startsWith(`${name}.`)));
   if (given.length > 0) lines.unshift(`not as it was given: ${given.map(lineOf).join(", ")}`);
   const before = read(green[current.name] ?? "");
@@ -74,7 +75,7 @@ const thrownAt = ({ stack }: Problem) => /practice\/s\d\d\w*\.ts:\d+/.exec(stack
 /** What an assertion compared: the lines that differ. */
 function compare(wanted: string, came: string): string[] {
   const { hunks } = structuredPatch("", "", `${wanted}\n`, `${came}\n`, "", "", { context: 0 });
-  const all = hunks.flatMap(({ lines }) => lines).filter((line) => !/^.[\s{}[\],]*$/.test(line)); // no brackets alone
+  const all = hunks.flatMap(({ lines }) => lines).filter((line) => !/^.([\s{}[\],'+]|\\n)*$/.test(line)); // empty
   const by = (sign: string) => all.filter((line) => line.startsWith(sign));
   const some = [by("-"), by("+")].flatMap((lines) => lines.filter((_, i) => i < 5 || i > lines.length - 6));
   return some.map((line) => line.replace(/^-/, "wanted  ").replace(/^\+/, "came    "));

@@ -64,7 +64,7 @@ test("the first screen names the first step, where it is, and the section of the
   assert.match(screen, /░ 0 of 5 steps {3}red/);
   assert.match(
     screen,
-    /→ step 1 of 5: write agentLoop \(line \d+\)\n {2}practice\/s01_agent_loop.ts; .*"1\. The loop"\n {2}Call the model, push its reply/,
+    /→ step 1 of 5: write agentLoop \(line \d+\); the other steps are the lesson's here\n {2}practice\/s01_agent_loop.ts; .*"1\. The loop"\n {2}Call the model, push its reply/,
   );
 });
 
@@ -271,7 +271,7 @@ test("if a step that was green turns red, what was changed since then is named",
     const [, printed] = await practice(["s03", "--once"]);
     assert.match(
       printed,
-      /step 2 of 2: look at agentLoop .*\n.*\n {2}it was green; since then you changed agentLoop \(line \d+\)\n/,
+      /step 2 of 2: look at agentLoop .*\n.*\n.*\n {2}it was green; since then you changed agentLoop \(line \d+\)\n/,
     );
   }
 });
