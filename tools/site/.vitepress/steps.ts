@@ -134,7 +134,7 @@ class Story {
     const read = isAhead ? idle.read : (usage?.cache_read_input_tokens ?? 0);
     const prompt = usage && (isAhead ? estimate : promptOf(usage));
     const cache = run.limit ? idle.cache : labels.share((100 * (prompt ?? 0)) / run.window);
-    const state = `${idle.read > 0 ? "warm" : ""} ${isAhead ? "ahead" : isOpen ? "idle" : ""}`;
+    const state = isOpen ? "idle" : `${idle.read > 0 ? "warm" : ""} ${isAhead ? "ahead" : ""}`;
     const request = prompt === undefined ? idle : { ...idle, label, read, fresh: prompt - read, cache, state };
     const line = more.line ?? this.lineOf(name);
     return this.steps.push({ name, line, inside: this.functionAt(line), says, request, ...more }) - 1;
@@ -327,7 +327,7 @@ class Story {
     const { messages = [] } = this.call ?? {};
     const past = this.current(child).filter(({ message }) => message); // what happened stays
     const summary = name === "after" ? this.run.calls[this.next - 1]?.usage : undefined;
-    const [price, why] = this.price(past, messages, summary);
+    const prices = this.price(past, messages, summary);
     const found = this.call?.usage.cache_read_input_tokens ?? 0;
     const same = found > 0 ? messages.findIndex((message, i) => !isSame(message, past[i]?.message)) : 0;
     const made = name === "after" ? messages.findIndex(isSummary) : messages.length; // with "Understood." behind it
@@ -341,8 +341,7 @@ class Story {
       this.add(child, [at], now, message, { brief: i !== made, sent: i < same ? now : undefined });
     }
     if (!this.steps.some(({ name }) => name === "thinking")) this.makeText(this.step("thinking", this.labels.thinking));
-    this.step(`${name} price`, price);
-    if (why) this.step(`${name} why`, why);
+    for (const price of prices) this.step(`${name} price`, price);
   }
 
   /** The replies began with thinking until step `now`, where the text that it becomes is beside it. */
@@ -357,7 +356,7 @@ class Story {
   }
 
   /** What a compaction makes room for, what it costs, and why so much of the cache is found. */
-  price(past: Item[], messages: Message[], summary?: Usage): [price: string, why?: string] {
+  price(past: Item[], messages: Message[], summary?: Usage): string[] {
     const { labels, steps } = this;
     const { usage } = this.call as Call;
     const { read = 0, fresh = 0 } = steps.findLast(({ mark }) => mark === "compaction")?.request ?? {};
@@ -368,7 +367,8 @@ class Story {
     const same = after.findIndex(({ kind, text }, i) => kind !== before[i]?.kind || text !== before[i]?.text);
     const found = usage.cache_read_input_tokens;
     const why = found ? labels.first(found) : same ? labels.none(after.length - same) : labels.old;
-    return [labels.price(room, promptOf(usage) - found, fresh, summary), why];
+    const price = labels.price(room, promptOf(usage) - found, fresh, summary);
+    return summary ? [price + why] : [price, why];
   }
 }
 

@@ -49,7 +49,7 @@ const EN = {
     estimate: "Next model call, without compaction:",
     noCall: "No model call until the next request.",
     unit: "tokens",
-    read: "from the cache, cheap:",
+    read: "from the cache (1/20 price):",
     fresh: "new:",
     share: (percent: number) => `${percent.toFixed(1)} % of the window`,
     cache: (tokens: number) => (tokens > 0 ? `In the cache: ${number(tokens)}` : "The cache is empty"),
@@ -77,10 +77,10 @@ const EN = {
       `Layer 1: ${results} old results have become a line each. The newest 3 that the model has seen stay; so do short ones, and what it hasn’t seen.`,
     price: (room: number, now: number, before: number, summary?: Usage) =>
       `Room for ${number(room)} tokens${summary ? "" : ", without a summary"}. The price: ${summary ? `${number(promptOf(summary) - summary.cache_read_input_tokens)} tokens new and ${number(summary.output_tokens)} out for the summary, and now ` : ""}${number(now)} tokens new instead of ${number(before)}.`,
-    first: (tokens: number) => `The cache finds only whole earlier prompts; the first is as it was: ${number(tokens)}.`,
+    first: (tokens: number) => ` Of earlier prompts only the first is still its beginning: ${number(tokens)} tokens.`,
     none: (back: number) =>
-      `The cache finds only whole earlier prompts. Just the first is as it was, and ends ${back} blocks (boxes here) back; the API looks back only 20.`,
-    old: "The cache finds only whole earlier prompts, not the system prompt alone. None begins with this request.",
+      `From the first thinking on all has changed. Of earlier prompts only the first is still its beginning; it ends ${back} blocks (boxes here) back, and the API looks back only 20.`,
+    old: " No earlier prompt begins with this request.",
     free: (room: number) => `Room for ${number(room)} tokens. It costs no cached tokens: the cache was empty.`,
     thinking:
       "Thinking has become text: its signature is bound to everything before it. All of it, also where nothing has changed: one rule for every rewrite.",
@@ -146,7 +146,7 @@ const ZH: typeof EN = {
     estimate: "如果不压缩，下一次模型调用：",
     noCall: "下一个请求到来之前，不再调用模型。",
     unit: "token",
-    read: "缓存命中",
+    read: "缓存命中（1/20 价）",
     fresh: "新增",
     share: (percent) => `窗口的 ${percent.toFixed(1)}%`,
     cache: (tokens) => (tokens > 0 ? `缓存中有 ${number(tokens)}` : "缓存是空的"),
@@ -171,10 +171,10 @@ const ZH: typeof EN = {
     cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型看过的最新三个、很短的，以及还没有看过的，都保留。`,
     price: (room, now, before, summary) =>
       `腾出 ${number(room)} token${summary ? "" : "，不用写摘要"}。代价：${summary ? `写摘要用去缓存外的 ${number(promptOf(summary) - summary.cache_read_input_tokens)} token 和输出的 ${number(summary.output_tokens)} token，而且` : ""}缓存里没有的从 ${number(before)} 变成 ${number(now)}。`,
-    first: (tokens) => `缓存只能命中以前的整个提示词；没有变的只有第一个：${number(tokens)} token。`,
+    first: (tokens) => `以前的提示词中，仍是现在的开头的只有第一个：${number(tokens)} token。`,
     none: (back) =>
-      `缓存只能命中以前的整个提示词。没有变的只有第一个，但它在 ${back} 个块（图中的框）之前，而 API 最多向前查找 20 个块。`,
-    old: "缓存只能命中以前的整个提示词，不能单独命中系统提示词。没有一个以现在的请求开头。",
+      `从第一段思考起全都变了。以前的提示词中，仍是现在的开头的只有第一个，但它在 ${back} 个块（图中的框）之前，而 API 最多向前查找 20 个块。`,
+    old: "以前的提示词没有一个以现在的请求开头。",
     free: (room) => `腾出 ${number(room)} token，不损失缓存：它本来就是空的。`,
     thinking: "思考变成了文字：它的签名与之前的全部内容绑定。之前没有变的也一样：每次重写都用这一条规则。",
     before: (isAsked, tokens, limit) =>
