@@ -1,8 +1,8 @@
 /** A recorded run of a lesson, step by step: the script, what the next model call sends, the messages. All of it is in the page. */
-import { promptOf, type Run } from "../../docs/runs.ts";
+import { type Block, promptOf, type Run } from "../../docs/runs.ts";
 import { type Highlight, highlightLines, lessonCalled } from "./code.ts";
 import { SECTIONS } from "./sections.ts";
-import { type Item, type Request, runOf, type Shown, type Step, stepsOf } from "./steps.ts";
+import { type Item, type Request, runOf, type Step, stepsOf } from "./steps.ts";
 import { number, words } from "./words.ts";
 
 type Labels = ReturnType<typeof words>["player"];
@@ -48,11 +48,10 @@ function bar({ calls, limit = 0 }: Run, { label, read, fresh, cache }: Request, 
   const span = 1.05 * Math.max(...sizes, limit);
   const isCached = calls.some(({ usage }) => usage.cache_read_input_tokens > 0);
   const count = (name: string, text: string) => `<span><i class="${name}"></i> ${text}</span>`;
-  const end = limit ? count("limit", labels.limit(limit)) : "<span></span>";
   return `<div class="request" data-span="${span}" data-unit="${labels.unit}">
 <p><b class="label">${label}</b> <b class="total">${number(read + fresh)} ${labels.unit}</b> <span class="cache">${cache}</span></p>
 <div class="meter"${limit ? "" : " hidden"}><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i><i class="without"></i><i class="limit" style="left: ${(100 * limit) / span}%"></i></div>
-<p class="counts"${isCached ? "" : " hidden"}>${count("read", `${labels.read} <b>${number(read)}</b>`)}${count("fresh", `${labels.fresh} <b>${number(fresh)}</b>`)}${end}</p>
+<p class="counts"${isCached ? "" : " hidden"}>${count("read", `${labels.read} <b>${number(read)}</b>`)}${count("fresh", `${labels.fresh} <b>${number(fresh)}</b>`)}${limit ? count("limit", labels.limit(limit)) : "<span></span>"}</p>
 </div>`;
 }
 
@@ -87,12 +86,12 @@ const data = (steps: Record<string, number | undefined>) =>
     .flatMap(([name, step]) => (step === undefined ? [] : `data-${name}="${step}"`))
     .join(" ");
 
-function showBlock({ kind, tool, text, more, ...steps }: Shown, from: number, labels: Labels): string {
+function showBlock({ kind, tool, text, more }: Block, from: number, labels: Labels): string {
   const rest = more ? `<i>${labels.more(more)}</i>` : "";
   const kinds: Record<string, string> = { ...labels.kinds, ...labels.notes };
   const [, note = ""] = /^\W(\w+)/.exec(text) ?? []; // <reminder>, <file …>, [Conversation compressed …]
   const label = `<span>${kinds[kind === "note" ? note : kind]}</span>${tool ? ` <code>${tool}</code>` : ""}`;
-  return `<div class="block ${kind}" ${data({ from, ...steps })}><small>${label}</small><pre>${escaped(text)}</pre>${rest}</div>`;
+  return `<div class="block ${kind}" data-from="${from}"><small>${label}</small><pre>${escaped(text)}</pre>${rest}</div>`;
 }
 
 /** Where a section leads to: the step that it is about, or the first and the last line. @throws when there is none */

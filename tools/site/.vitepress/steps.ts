@@ -18,8 +18,7 @@ const LINES: Record<string, string> = {
   past: "if (isPastLimit()) clearOldResults(",
   cold: "if (isCold) clearOldResults(",
   kept: "if (saved < minSaved) return",
-  cleared: 'replaceHistory(messages, cleared, "micro"',
-  thinking: "history.map(withoutThinking)",
+  cleared: "const cleared = microCompact(",
   asked: "if (asked) await autoCompact(",
   before: 'await autoCompact(messages, "auto"',
   summary: "callModel([...answered",
@@ -47,14 +46,12 @@ export type Step = {
   request: Request;
   mark?: "round" | "compaction" | "remind" | "child" | "resume";
 };
-/** A block has steps of its own where it differs from its message. */
-export type Shown = Block & { from?: number; struck?: number; until?: number };
 /**
  * A message, or what happened: a sentence, a command. `at` has the step at which each block appears; at `arrived` it is in the
  * array, at `until` it is gone. From `struck` on it is about to go. A `brief` one is always a line. `child`: a subagent's, or on disk.
  */
 export type Item = {
-  message?: { role: string; blocks: Shown[] };
+  message?: Message;
   says?: string;
   code?: string;
   child: boolean;
@@ -69,6 +66,7 @@ export type Item = {
 export const runOf = (name: string): Run => JSON.parse(read(`tools/docs/runs/${name}.json`));
 const LONG = 6; // model calls: in a longer run the rounds after the first are told in short
 const ALIKE = 4; // rounds that are one step
+const [READ, OUTPUT] = [0.05, 5]; // what a token from the cache costs, and one of a reply, if a new one costs 1
 
 export function stepsOf(name: string, prefix: string): { steps: Step[]; items: Item[] } {
   const story = new Story(name, prefix);
@@ -340,38 +338,28 @@ class Story {
       const at = i === made ? struck : now;
       this.add(child, [at], now, message, { brief: i !== made, sent: i < same ? now : undefined });
     }
-    if (!this.steps.some(({ name }) => name === "thinking")) this.makeText(this.step("thinking", this.labels.thinking));
     for (const price of prices) this.step(`${name} price`, price);
   }
 
-  /** The replies began with thinking until step `now`, where the text that it becomes is beside it. */
-  makeText(now: number): void {
-    const replies = this.current(false).filter(({ message }) => message?.role === "assistant");
-    for (const item of replies) {
-      const [text, ...rest] = item.message?.blocks ?? [];
-      if (!text) continue;
-      const thinking = { ...text, kind: "thinking", struck: now, until: now + 1 };
-      item.message = { role: "assistant", blocks: [thinking, { ...text, from: now }, ...rest] };
-    }
-  }
-
-  /** What a compaction makes room for, what it costs, and why so much of the cache is found. */
+  /** What a compaction makes room for, what the next model call costs, with a summary before it, and why. */
   price(past: Item[], messages: Message[], summary?: Usage): string[] {
     const { labels, steps } = this;
     const { usage } = this.call as Call;
     const { read = 0, fresh = 0 } = steps.findLast(({ mark }) => mark === "compaction")?.request ?? {};
     const room = read + fresh - promptOf(usage);
-    if (read === 0) return [labels.free(room)];
+    const cost = costOf(usage) + (summary ? costOf(summary) + OUTPUT * summary.output_tokens : 0);
+    const price = labels.price(room, Math.round(cost), Math.round(fresh + READ * read), Boolean(summary));
+    if (read === 0) return [price + labels.empty];
     const before = past.flatMap(({ message }) => message?.blocks ?? []);
     const after = messages.flatMap(({ blocks }) => blocks);
     const same = after.findIndex(({ kind, text }, i) => kind !== before[i]?.kind || text !== before[i]?.text);
     const found = usage.cache_read_input_tokens;
     const why = found ? labels.first(found) : same ? labels.none(after.length - same) : labels.old;
-    const price = labels.price(room, promptOf(usage) - found, fresh, summary);
     return summary ? [price + why] : [price, why];
   }
 }
 
+const costOf = (usage: Usage) => promptOf(usage) - (1 - READ) * usage.cache_read_input_tokens;
 const toolsOf = ({ blocks }: Message) => blocks.filter(({ kind }) => kind === "tool_use");
 const clearedIn = (messages: Message[]) =>
   messages.flatMap(({ blocks }) => blocks).filter(({ text }) => text.startsWith("[Previous: used ")).length;

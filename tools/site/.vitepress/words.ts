@@ -1,5 +1,5 @@
 /** The site's own words. */
-import { promptOf, type Usage } from "../../docs/runs.ts";
+import type { Usage } from "../../docs/runs.ts";
 
 export const number = (value: number) => value.toLocaleString("en-US");
 
@@ -51,7 +51,7 @@ const EN = {
     unit: "tokens",
     read: "from the cache (1/20 price):",
     fresh: "new:",
-    share: (percent: number) => `${percent.toFixed(1)} % of the window`,
+    share: (percent: number) => `${percent.toFixed(2)} % of the window`,
     cache: (tokens: number) => (tokens > 0 ? `In the cache: ${number(tokens)}` : "The cache is empty"),
     limit: (tokens: number) => `limit: ${number(tokens)}`,
     legend: { round: "round", compaction: "compaction", remind: "reminder", child: "subagent", resume: "resume" },
@@ -64,7 +64,7 @@ const EN = {
     reply: "The reply is added to messages.",
     if: (calls: number) =>
       `The reply has ${["no tool call: the loop is done, and returns", "a tool call: the loop goes on"][calls] ?? `${calls} tool calls: the loop goes on`}.`,
-    value: (calls: number) => ["no tool call: return", "tool call: go on"][calls] ?? `${calls} tool calls: go on`,
+    value: (calls: number): string => (calls === 0 ? "return" : "go on"),
     run: (tool: string) => `The program runs ${tool}`,
     rounds: (rounds: number) => `${rounds === 1 ? "One more round" : `${rounds} more rounds`}. The program runs`,
     remind: "Three rounds without todo: a reminder goes out with the results.",
@@ -74,16 +74,14 @@ const EN = {
     cold: "Not past the limit, but the cache is cold: the next model call pays for all anyway, and layer 1 costs no cached tokens. It saves more than 40 % of the limit: it will clear what is struck out.",
     kept: "The cache is cold, but layer 1 would save less than 40 % of the limit: not worth forgetting anything.",
     cleared: (results: number) =>
-      `Layer 1: ${results} old results have become a line each. The newest 3 that the model has seen stay; so do short ones, and what it hasn’t seen.`,
-    price: (room: number, now: number, before: number, summary?: Usage) =>
-      `Room for ${number(room)} tokens${summary ? "" : ", without a summary"}. The price: ${summary ? `${number(promptOf(summary) - summary.cache_read_input_tokens)} tokens new and ${number(summary.output_tokens)} out for the summary, and now ` : ""}${number(now)} tokens new instead of ${number(before)}.`,
+      `Layer 1: ${results} old results are a line each now. The newest 3 that the model has seen stay; so do short ones, and what it hasn’t seen. Thinking is text now: its signature no longer fits.`,
+    price: (room: number, cost: number, before: number, isSummary: boolean) =>
+      `Room for ${number(room)} tokens${isSummary ? "" : ", without a summary"}. The next model call${isSummary ? ", with the summary’s," : ""} costs like ${number(cost)} new tokens, not like ${number(before)}.`,
+    empty: " The cache was empty anyway.",
     first: (tokens: number) => ` Of earlier prompts only the first is still its beginning: ${number(tokens)} tokens.`,
     none: (back: number) =>
       `From the first thinking on all has changed. Of earlier prompts only the first is still its beginning; it ends ${back} blocks (boxes here) back, and the API looks back only 20.`,
-    old: " No earlier prompt begins with this request.",
-    free: (room: number) => `Room for ${number(room)} tokens. It costs no cached tokens: the cache was empty.`,
-    thinking:
-      "Thinking has become text: its signature is bound to everything before it. All of it, also where nothing has changed: one rule for every rewrite.",
+    old: " The cache finds whole prompts, and no earlier one begins with this request.",
     before: (isAsked: boolean, tokens: number, limit: number) =>
       isAsked
         ? "Layer 3: the model has called the tool compact. So a summary comes before the next reply."
@@ -148,7 +146,7 @@ const ZH: typeof EN = {
     unit: "token",
     read: "缓存命中（1/20 价）",
     fresh: "新增",
-    share: (percent) => `窗口的 ${percent.toFixed(1)}%`,
+    share: (percent) => `窗口的 ${percent.toFixed(2)}%`,
     cache: (tokens) => (tokens > 0 ? `缓存中有 ${number(tokens)}` : "缓存是空的"),
     limit: (tokens) => `上限：${number(tokens)}`,
     legend: { round: "一轮", compaction: "压缩", remind: "提醒", child: "子智能体", resume: "恢复" },
@@ -159,7 +157,7 @@ const ZH: typeof EN = {
       `模型收到${messages === 1 ? "这条消息" : `全部 ${messages} 条消息`}，连同系统提示词和工具共 ${number(tokens)} token，然后回复。`,
     reply: "回复追加进 messages。",
     if: (calls) => (calls === 0 ? "回复里没有工具调用：循环结束并返回。" : `回复里有 ${calls} 个工具调用：循环继续。`),
-    value: (calls) => (calls === 0 ? "没有工具调用：返回" : "有工具调用：继续"),
+    value: (calls) => (calls === 0 ? "返回" : "继续"),
     run: (tool) => `程序运行 ${tool}`,
     rounds: (rounds) => `又是 ${rounds} 轮，程序运行`,
     remind: "连续三轮没有用 todo：提醒随结果一起发出。",
@@ -168,15 +166,15 @@ const ZH: typeof EN = {
       `加上最后一个结果约 ${number(tokens)} token，超过上限 ${number(limit)}。先用第一层，它遗忘得最少：能省下 ${number(saved)}，超过上限的 40%，所以将清除划掉的内容。`,
     cold: "没有超过上限，但缓存已冷：下一次模型调用反正要为整个提示词付全价，此时第一层不损失缓存。它能省下的超过上限的 40%，将清除划掉的内容。",
     kept: "缓存已冷，但第一层省下的不到上限的 40%，不值得为此遗忘什么。",
-    cleared: (results) => `第一层：${results} 个旧结果各剩一行。模型看过的最新三个、很短的，以及还没有看过的，都保留。`,
-    price: (room, now, before, summary) =>
-      `腾出 ${number(room)} token${summary ? "" : "，不用写摘要"}。代价：${summary ? `写摘要用去缓存外的 ${number(promptOf(summary) - summary.cache_read_input_tokens)} token 和输出的 ${number(summary.output_tokens)} token，而且` : ""}缓存里没有的从 ${number(before)} 变成 ${number(now)}。`,
+    cleared: (results) =>
+      `第一层：${results} 个旧结果各剩一行。模型看过的最新三个、很短的，以及还没有看过的，都保留。思考变成文字：它的签名不再匹配。`,
+    price: (room, cost, before, isSummary) =>
+      `腾出 ${number(room)} token${isSummary ? "" : "，不用写摘要"}。下一次模型调用${isSummary ? "连同写摘要的那次" : ""}的费用相当于 ${number(cost)} 个新增 token，不压缩则是 ${number(before)}。`,
+    empty: "缓存本来就是空的。",
     first: (tokens) => `以前的提示词中，仍是现在的开头的只有第一个：${number(tokens)} token。`,
     none: (back) =>
       `从第一段思考起全都变了。以前的提示词中，仍是现在的开头的只有第一个，但它在 ${back} 个块（图中的框）之前，而 API 最多向前查找 20 个块。`,
-    old: "以前的提示词没有一个以现在的请求开头。",
-    free: (room) => `腾出 ${number(room)} token，不损失缓存：它本来就是空的。`,
-    thinking: "思考变成了文字：它的签名与之前的全部内容绑定。之前没有变的也一样：每次重写都用这一条规则。",
+    old: "缓存只能命中整个提示词，而以前的没有一个以现在的请求开头。",
     before: (isAsked, tokens, limit) =>
       isAsked
         ? "第三层：模型调用了 compact 工具，所以先写摘要，再继续回复。"

@@ -19,7 +19,7 @@ describe("a lesson beside its run", () => {
           await page.setViewportSize(viewport);
           const player = await page.locator(".player").boundingBox();
           assert.equal(player?.x, viewport.width / 2);
-          for (const part of [".script .marked", ".meter", ".messages .user .block", ".controls"]) {
+          for (const part of [".script .marked", ".label", ".messages .user .block", ".controls"]) {
             const box = await page.locator(`.player ${part}`).first().boundingBox();
             assert.ok(box && box.y > 0 && box.y + box.height <= viewport.height, `${path}: ${part}`);
           }
