@@ -1,5 +1,5 @@
 /** A recorded run of a lesson as steps: which line of the script runs, and what it changes in the messages. */
-import { type Block, type Call, type Message, promptOf, type Run, type Usage } from "../../docs/runs.ts";
+import { type Block, type Call, type Message, promptOf, type Run } from "../../docs/runs.ts";
 import { lessonCalled } from "./code.ts";
 import { read } from "./files.ts";
 import { words } from "./words.ts";
@@ -18,7 +18,7 @@ const LINES: Record<string, string> = {
   past: "if (isPastLimit()) clearOldResults(",
   cold: "if (isCold) clearOldResults(",
   kept: "if (saved < minSaved) return",
-  cleared: "const cleared = microCompact(",
+  cleared: 'replaceHistory(messages, cleared, "micro"',
   asked: "if (asked) await autoCompact(",
   before: 'await autoCompact(messages, "auto"',
   summary: "callModel([...answered",
@@ -66,7 +66,6 @@ export type Item = {
 export const runOf = (name: string): Run => JSON.parse(read(`tools/docs/runs/${name}.json`));
 const LONG = 6; // model calls: in a longer run the rounds after the first are told in short
 const ALIKE = 4; // rounds that are one step
-const [READ, OUTPUT] = [0.05, 5]; // what a token from the cache costs, and one of a reply, if a new one costs 1
 
 export function stepsOf(name: string, prefix: string): { steps: Step[]; items: Item[] } {
   const story = new Story(name, prefix);
@@ -324,8 +323,7 @@ class Story {
   replace(child: boolean, struck: number, name: "cleared" | "after", says: string): void {
     const { messages = [] } = this.call ?? {};
     const past = this.current(child).filter(({ message }) => message); // what happened stays
-    const summary = name === "after" ? this.run.calls[this.next - 1]?.usage : undefined;
-    const prices = this.price(past, messages, summary);
+    const prices = this.price(past, messages, name === "after");
     const found = this.call?.usage.cache_read_input_tokens ?? 0;
     const same = found > 0 ? messages.findIndex((message, i) => !isSame(message, past[i]?.message)) : 0;
     const made = name === "after" ? messages.findIndex(isSummary) : messages.length; // with "Understood." behind it
@@ -341,25 +339,21 @@ class Story {
     for (const price of prices) this.step(`${name} price`, price);
   }
 
-  /** What a compaction makes room for, what the next model call costs, with a summary before it, and why. */
-  price(past: Item[], messages: Message[], summary?: Usage): string[] {
+  /** What a compaction gains and costs, and where that isn't plain, why. */
+  price(past: Item[], messages: Message[], isSummary: boolean): string[] {
     const { labels, steps } = this;
     const { usage } = this.call as Call;
     const { read = 0, fresh = 0 } = steps.findLast(({ mark }) => mark === "compaction")?.request ?? {};
     const room = read + fresh - promptOf(usage);
-    const cost = costOf(usage) + (summary ? costOf(summary) + OUTPUT * summary.output_tokens : 0);
-    const price = labels.price(room, Math.round(cost), Math.round(fresh + READ * read), Boolean(summary));
-    if (read === 0) return [price + labels.empty];
+    if (read === 0) return [labels.free(room)];
+    if (isSummary) return [labels.summaryPrice(room, usage.cache_read_input_tokens)];
     const before = past.flatMap(({ message }) => message?.blocks ?? []);
     const after = messages.flatMap(({ blocks }) => blocks);
     const same = after.findIndex(({ kind, text }, i) => kind !== before[i]?.kind || text !== before[i]?.text);
-    const found = usage.cache_read_input_tokens;
-    const why = found ? labels.first(found) : same ? labels.none(after.length - same) : labels.old;
-    return summary ? [price + why] : [price, why];
+    return [labels.price(room, promptOf(usage)), labels.reach(after.length - same)];
   }
 }
 
-const costOf = (usage: Usage) => promptOf(usage) - (1 - READ) * usage.cache_read_input_tokens;
 const toolsOf = ({ blocks }: Message) => blocks.filter(({ kind }) => kind === "tool_use");
 const clearedIn = (messages: Message[]) =>
   messages.flatMap(({ blocks }) => blocks).filter(({ text }) => text.startsWith("[Previous: used ")).length;

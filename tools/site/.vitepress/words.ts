@@ -49,7 +49,7 @@ const EN = {
     estimate: "Next model call, without compaction:",
     noCall: "No model call until the next request.",
     unit: "tokens",
-    read: "from the cache (1/20 price):",
+    read: "from the cache:",
     fresh: "new:",
     share: (percent: number) => `${percent.toFixed(2)} % of the window`,
     cache: (tokens: number) => (tokens > 0 ? `In the cache: ${number(tokens)}` : "The cache is empty"),
@@ -66,7 +66,7 @@ const EN = {
       `The reply has ${["no tool call: the loop is done, and returns", "a tool call: the loop goes on"][calls] ?? `${calls} tool calls: the loop goes on`}.`,
     value: (calls: number): string => (calls === 0 ? "return" : "go on"),
     run: (tool: string) => `The program runs ${tool}`,
-    rounds: (rounds: number) => `${rounds === 1 ? "One more round" : `${rounds} more rounds`}. The program runs`,
+    rounds: (rounds: number) => `${rounds === 1 ? "One round" : `${rounds} rounds`}. The program runs`,
     remind: "Three rounds without todo: a reminder goes out with the results.",
     results: "What the tools returned is added as one message. Back to the model.",
     past: (tokens: number, limit: number, saved: number) =>
@@ -75,13 +75,13 @@ const EN = {
     kept: "The cache is cold, but layer 1 would save less than 40 % of the limit: not worth forgetting anything.",
     cleared: (results: number) =>
       `Layer 1: ${results} old results are a line each now. The newest 3 that the model has seen stay; so do short ones, and what it hasn’t seen. Thinking is text now: its signature no longer fits.`,
-    price: (room: number, cost: number, before: number, isSummary: boolean) =>
-      `Room for ${number(room)} tokens${isSummary ? "" : ", without a summary"}. The next model call${isSummary ? ", with the summary’s," : ""} costs like ${number(cost)} new tokens, not like ${number(before)}.`,
-    empty: " The cache was empty anyway.",
-    first: (tokens: number) => ` Of earlier prompts only the first is still its beginning: ${number(tokens)} tokens.`,
-    none: (back: number) =>
-      `From the first thinking on all has changed. Of earlier prompts only the first is still its beginning; it ends ${back} blocks (boxes here) back, and the API looks back only 20.`,
-    old: " The cache finds whole prompts, and no earlier one begins with this request.",
+    price: (room: number, tokens: number) =>
+      `The gain is room, ${number(room)} tokens, without a summary. The price: all ${number(tokens)} tokens are new to the cache.`,
+    reach: (blocks: number) =>
+      `The only earlier prompt that this one still begins with is the first. It ended ${blocks} blocks (boxes here) ago, and the API searches back only 20.`,
+    summaryPrice: (room: number, found: number) =>
+      `The gain is room, ${number(room)} tokens. The price: the summary’s model call, and ${found ? `all but the first prompt, ${number(found)} tokens, is new to the cache` : "all is new: the cache has whole prompts, never the system prompt alone"}.`,
+    free: (room: number) => `The gain is room, ${number(room)} tokens. It costs no cached tokens: there were none.`,
     before: (isAsked: boolean, tokens: number, limit: number) =>
       isAsked
         ? "Layer 3: the model has called the tool compact. So a summary comes before the next reply."
@@ -144,7 +144,7 @@ const ZH: typeof EN = {
     estimate: "如果不压缩，下一次模型调用：",
     noCall: "下一个请求到来之前，不再调用模型。",
     unit: "token",
-    read: "缓存命中（1/20 价）",
+    read: "缓存命中",
     fresh: "新增",
     share: (percent) => `窗口的 ${percent.toFixed(2)}%`,
     cache: (tokens) => (tokens > 0 ? `缓存中有 ${number(tokens)}` : "缓存是空的"),
@@ -159,7 +159,7 @@ const ZH: typeof EN = {
     if: (calls) => (calls === 0 ? "回复里没有工具调用：循环结束并返回。" : `回复里有 ${calls} 个工具调用：循环继续。`),
     value: (calls) => (calls === 0 ? "返回" : "继续"),
     run: (tool) => `程序运行 ${tool}`,
-    rounds: (rounds) => `又是 ${rounds} 轮，程序运行`,
+    rounds: (rounds) => `${rounds} 轮，程序运行`,
     remind: "连续三轮没有用 todo：提醒随结果一起发出。",
     results: "工具返回的结果作为一条消息追加，再交给模型。",
     past: (tokens, limit, saved) =>
@@ -168,13 +168,13 @@ const ZH: typeof EN = {
     kept: "缓存已冷，但第一层省下的不到上限的 40%，不值得为此遗忘什么。",
     cleared: (results) =>
       `第一层：${results} 个旧结果各剩一行。模型看过的最新三个、很短的，以及还没有看过的，都保留。思考变成文字：它的签名不再匹配。`,
-    price: (room, cost, before, isSummary) =>
-      `腾出 ${number(room)} token${isSummary ? "" : "，不用写摘要"}。下一次模型调用${isSummary ? "连同写摘要的那次" : ""}的费用相当于 ${number(cost)} 个新增 token，不压缩则是 ${number(before)}。`,
-    empty: "缓存本来就是空的。",
-    first: (tokens) => `以前的提示词中，仍是现在的开头的只有第一个：${number(tokens)} token。`,
-    none: (back) =>
-      `从第一段思考起全都变了。以前的提示词中，仍是现在的开头的只有第一个，但它在 ${back} 个块（图中的框）之前，而 API 最多向前查找 20 个块。`,
-    old: "缓存只能命中整个提示词，而以前的没有一个以现在的请求开头。",
+    price: (room, tokens) =>
+      `得到的是空间：${number(room)} token，不用写摘要。代价：全部 ${number(tokens)} token 都不在缓存里。`,
+    reach: (blocks) =>
+      `以前的提示词中，仍是现在的开头的只有第一个，但它在 ${blocks} 个块（图中的框）之前，而 API 最多向前查找 20 个块。`,
+    summaryPrice: (room, found) =>
+      `得到的是空间：${number(room)} token。代价：写摘要的那次模型调用，而且${found ? `除了第一个提示词的 ${number(found)} token，都不在缓存里` : "全部都不在缓存里：缓存里只有整个提示词，没有单独的系统提示词"}。`,
+    free: (room) => `得到的是空间：${number(room)} token。不损失缓存：它本来就是空的。`,
     before: (isAsked, tokens, limit) =>
       isAsked
         ? "第三层：模型调用了 compact 工具，所以先写摘要，再继续回复。"

@@ -91,7 +91,7 @@ const LINES: Record<string, RegExp> = {
   past: /if \(isPastLimit\(\)\) clearOldResults\(/,
   kept: /if \(saved < minSaved\) return/,
   cold: /if \(isCold\) clearOldResults\(/,
-  cleared: /const cleared = microCompact\(messages\)/,
+  cleared: /replaceHistory\(messages, cleared, /,
   before: /await autoCompact\(messages, "auto"/,
   asked: /if \(asked\) await autoCompact\(messages, "tool"/,
   summary: /await callModel\(\[\.\.\.answered/,
@@ -276,30 +276,23 @@ describe("in s06", async () => {
       call.compacted && call.reply && (call.estimate ?? 0) !== 9393 ? i : [],
     );
     const prices = seen.filter(({ name }) => name.endsWith(" price")).map(({ says }) => says);
-    const told = prices.filter((says) => says.startsWith("Room for"));
-    assert.match(prices[1] ?? "", /only the first .* ends 26 blocks .* only 20/, "the first has its reason after it");
-    const reasons = [
-      /without a summary/,
-      /only the first .*: 1,145 tokens/,
-      /no earlier one begins with this/,
-      /cache was empty/,
-    ];
-    for (const [i, says] of told.entries()) assert.match(says, reasons[i] ?? /never/);
+    const told = prices.filter((says) => says.startsWith("The gain is room, "));
+    assert.match(prices[1] ?? "", /is the first\. It ended 26 blocks .* only 20/, "the first has its reason after it");
     assert.equal(told.length, 4);
     for (const [i, says] of told.entries()) {
       const at = compactions[i] ?? 0;
       const summary = calls[at - 1]?.reply ? 0 : 1;
       const { estimate = 0 } = calls[at - summary] ?? {};
       const { usage, resumed } = calls[at] ?? (calls[0] as Run["calls"][0]);
-      const read = resumed ? 0 : promptOf(calls[at - summary - 1]?.usage ?? usage);
-      const costOf = ({ cache_read_input_tokens: cached, input_tokens, cache_creation_input_tokens }: typeof usage) =>
-        input_tokens + cache_creation_input_tokens + cached / 20;
-      const asked = summary ? calls[at - 1]?.usage : undefined;
-      const cost = costOf(usage) + (asked ? costOf(asked) + 5 * asked.output_tokens : 0);
-      const was = number(Math.round(estimate - read + read / 20));
-      assert.ok(says.includes(`Room for ${number(estimate - promptOf(usage))} tokens`), says);
-      assert.ok(says.includes(`${number(Math.round(cost))} new tokens, not like ${was}.`), `${says}: ${was}`);
-      assert.equal(says.includes("without a summary"), !summary);
+      const { cache_read_input_tokens: found } = usage;
+      const isNew = found
+        ? `all but the first prompt, ${number(found)} tokens, is new`
+        : "all is new: the cache has whole";
+      const price = summary
+        ? `the summary’s model call, and ${isNew}`
+        : `all ${number(promptOf(usage))} tokens are new`;
+      assert.ok(says.includes(`room, ${number(estimate - promptOf(usage))} tokens`), says);
+      assert.ok(says.includes(resumed ? "It costs no cached tokens" : `The price: ${price}`), `${says}: ${price}`);
     }
   });
 
@@ -664,7 +657,7 @@ test("on the Chinese site it speaks Chinese", { skip: !hasChinese }, async () =>
   await visit("zh/s06_context_compact.html", {}, async (page) => {
     await page.click('.player [data-do="next"]');
     await page.click('.player [data-do="next"]');
-    assert.match(await page.innerText(".player .says"), /又是 1 轮，程序运行/);
+    assert.match(await page.innerText(".player .says"), /1 轮，程序运行/);
     assert.match(await page.innerText(".player .request"), /下一次模型调用.*缓存命中/s);
     assert.equal(await page.innerText(".player .play"), "播放");
   });
