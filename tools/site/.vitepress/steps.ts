@@ -302,7 +302,7 @@ class Story {
     const now = this.step(isCold ? "cold" : "past", says, { mark: "compaction" });
     this.told = this.next;
     this.without = estimate;
-    this.replace(child, now, "cleared", labels.cleared(clearedIn(messages)));
+    this.replace(child, now, "cleared", labels.cleared(clearedIn(messages), isCold));
   }
 
   /** Before the call for a summary, the call, and after it. */

@@ -73,12 +73,12 @@ const EN = {
       `With the last result about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 comes first, as it forgets the least. It saves ${number(saved)}, more than 40 % of the limit: it will clear what is struck out.`,
     cold: "Not past the limit, but the cache is cold: the next model call pays for all anyway, and layer 1 costs no cached tokens. It saves more than 40 % of the limit: it will clear what is struck out.",
     kept: "The cache is cold, but layer 1 would save less than 40 % of the limit: not worth forgetting anything.",
-    cleared: (results: number) =>
-      `Layer 1: ${results} old results are a line each now. The newest 3 that the model has seen stay; so do short ones, and what it hasn’t seen. Thinking is text now: its signature no longer fits.`,
+    cleared: (results: number, isCold: boolean) =>
+      `Layer 1: ${results} old results are a line each now. The newest 3 that the model has seen stay; so do short ones, and what it hasn’t seen.${isCold ? "" : " Thinking is text now: its signature no longer fits."}`,
     price: (room: number, tokens: number) =>
       `The gain is room, ${number(room)} tokens, without a summary. The price: all ${number(tokens)} tokens are new to the cache.`,
     reach: (blocks: number) =>
-      `The only earlier prompt that this one still begins with is the first. It ended ${blocks} blocks (boxes here) ago, and the API searches back only 20.`,
+      `The first thinking is text now, so this prompt begins only with the first one still. That ended ${blocks} blocks (boxes here) ago, and the API searches back only 20.`,
     summaryPrice: (room: number, found: number) =>
       `The gain is room, ${number(room)} tokens. The price: the summary’s model call, and ${found ? `all but the first prompt, ${number(found)} tokens, is new to the cache` : "all is new: the cache has whole prompts, never the system prompt alone"}.`,
     free: (room: number) => `The gain is room, ${number(room)} tokens. It costs no cached tokens: there were none.`,
@@ -166,12 +166,12 @@ const ZH: typeof EN = {
       `加上最后一个结果约 ${number(tokens)} token，超过上限 ${number(limit)}。先用第一层，它遗忘得最少：能省下 ${number(saved)}，超过上限的 40%，所以将清除划掉的内容。`,
     cold: "没有超过上限，但缓存已冷：下一次模型调用反正要为整个提示词付全价，此时第一层不损失缓存。它能省下的超过上限的 40%，将清除划掉的内容。",
     kept: "缓存已冷，但第一层省下的不到上限的 40%，不值得为此遗忘什么。",
-    cleared: (results) =>
-      `第一层：${results} 个旧结果各剩一行。模型看过的最新三个、很短的，以及还没有看过的，都保留。思考变成文字：它的签名不再匹配。`,
+    cleared: (results, isCold) =>
+      `第一层：${results} 个旧结果各剩一行。模型看过的最新三个、很短的，以及还没有看过的，都保留。${isCold ? "" : "思考变成文字：它的签名不再匹配。"}`,
     price: (room, tokens) =>
       `得到的是空间：${number(room)} token，不用写摘要。代价：全部 ${number(tokens)} token 都不在缓存里。`,
     reach: (blocks) =>
-      `以前的提示词中，仍是现在的开头的只有第一个，但它在 ${blocks} 个块（图中的框）之前，而 API 最多向前查找 20 个块。`,
+      `第一段思考已变成文字，所以以前的提示词中，仍是现在的开头的只有第一个，但它在 ${blocks} 个块（图中的框）之前，而 API 最多向前查找 20 个块。`,
     summaryPrice: (room, found) =>
       `得到的是空间：${number(room)} token。代价：写摘要的那次模型调用，而且${found ? `除了第一个提示词的 ${number(found)} token，都不在缓存里` : "全部都不在缓存里：缓存里只有整个提示词，没有单独的系统提示词"}。`,
     free: (room) => `得到的是空间：${number(room)} token。不损失缓存：它本来就是空的。`,

@@ -243,6 +243,7 @@ describe("in s06", async () => {
     assert.deepEqual([cleared.messages, price.messages], [past.messages, past.messages]);
     assert.equal(cleared.struck, 0);
     assert.match(cleared.says, /Thinking is text now: its signature no longer fits/);
+    assert.doesNotMatch(from("cold")[1].says, /Thinking/, "it was text before");
     assert.ok(/^thinking$/m.test(past.text) && !/^text$/m.test(past.text));
     assert.ok(/^text$/m.test(cleared.text) && !/^thinking$/m.test(cleared.text));
     const kinds = ["thinking", "text"].map((kind) => next.text.match(new RegExp(`^${kind}$`, "gm"))?.length);
@@ -277,7 +278,11 @@ describe("in s06", async () => {
     );
     const prices = seen.filter(({ name }) => name.endsWith(" price")).map(({ says }) => says);
     const told = prices.filter((says) => says.startsWith("The gain is room, "));
-    assert.match(prices[1] ?? "", /is the first\. It ended 26 blocks .* only 20/, "the first has its reason after it");
+    assert.match(
+      prices[1] ?? "",
+      /only with the first one still\. That ended 26 blocks .* only 20/,
+      "the first has its reason after it",
+    );
     assert.equal(told.length, 4);
     for (const [i, says] of told.entries()) {
       const at = compactions[i] ?? 0;
