@@ -75,7 +75,7 @@ const thrownAt = ({ stack }: Problem) => /practice\/s\d\d\w*\.ts:\d+/.exec(stack
 /** What an assertion compared: the lines that differ. */
 function compare(wanted: string, came: string): string[] {
   const { hunks } = structuredPatch("", "", `${wanted}\n`, `${came}\n`, "", "", { context: 0 });
-  const all = hunks.flatMap(({ lines }) => lines).filter((line) => !/^.([\s{}[\],'+]|\\n)*$/.test(line)); // empty
+  const all = hunks.flatMap(({ lines }) => lines).filter((line) => !/^.\s*([{}[\]],?|'(\\n)+'( \+)?)?$/.test(line)); // blank
   const by = (sign: string) => all.filter((line) => line.startsWith(sign));
   const some = [by("-"), by("+")].flatMap((lines) => lines.filter((_, i) => i < 5 || i > lines.length - 6));
   return some.map((line) => line.replace(/^-/, "wanted  ").replace(/^\+/, "came    "));

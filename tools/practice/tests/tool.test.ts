@@ -158,6 +158,23 @@ for (const [what, name, text, words] of [
   });
 }
 
+test("of what an assertion compared each line that differs is shown, but for a bracket alone", () => {
+  const { lesson } = lessonOf("s03");
+  const shown = (wanted: string, came: string) => {
+    const problem = { message: "", stack: "", wanted, came };
+    const failure = { state: "red", test: "a test", step: "agentLoop", problem } as const;
+    const screen = draw(
+      lesson,
+      { done: 0, green: {}, state: "red", own: lesson, types: [], isWhole: false, failure },
+      0,
+    );
+    return screen.split("\n").flatMap((line) => /^ {2}(?:wanted|came) .*/.exec(line) ?? []);
+  };
+  assert.deepEqual(shown("/401/", "''"), ["  wanted  /401/", "  came    ''"]);
+  assert.deepEqual(shown("[]", "[ 'a' ]"), ["  wanted  []", "  came    [ 'a' ]"]);
+  assert.deepEqual(shown("{\n  a: 1\n}", "{\n  a: 2\n},"), ["  wanted    a: 1", "  came      a: 2"]);
+});
+
 test("a loop that blocks the process is stopped, and the test is named", async () => {
   const endless = changed("s03", "this.items = items;", "while (Date.now() > 0);");
   const screen = await screenOf("s03", endless, 4_000);
