@@ -57,7 +57,7 @@ function judge(test: string, failure: Error): Status {
   const state = status.state === "did not load" && !isOpen ? "did not load" : "red";
   if (!["strictEqual", "deepStrictEqual", "match"].includes(operator)) return { state, test, problem };
   const [ending = ""] = /\n\n(the turn ended with: |a result says: ).*/s.exec(message) ?? [];
-  problem.message = `${generatedMessage ? "" : message.split("\n")[0]}${ending}`; // between them, both are compared
+  problem.message = `${generatedMessage ? "" : message.split("\n")[0]}${ending}`; // what it leaves out compares the two
   const show = (value: unknown) => inspect(value, { depth: 8, breakLength: 120, maxStringLength: 1_000 });
   return { state, test, problem: { ...problem, wanted: show(expected), came: show(actual) } };
 }

@@ -79,7 +79,7 @@ async function run(job: Job, isAgain = false): Promise<Failure | undefined> {
 }
 
 const PACKAGES = { sdk: "@anthropic-ai/sdk", zod: "zod" }; // one file of each starts faster than hundreds
-const packages = build({ ...PROGRAM, entryPoints: PACKAGES, outdir: ".", minify: true, write: false }); // takes longest: made once
+const packages = build({ ...PROGRAM, entryPoints: PACKAGES, outdir: ".", minify: true, write: false }); // slow: made once
 
 /** Compiles the tests, and the reader's file, which is each lesson's. */
 async function compile({ lesson }: Job, file: string): Promise<void> {

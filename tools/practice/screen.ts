@@ -66,7 +66,7 @@ function explain(lesson: Lesson, problem: Problem): string[] {
   const thrown = thrownAt(problem);
   if (thrown) lines.push(`thrown at ${thrown}`);
   if (printed) lines.push("printed by console.log:", ...printed.trimEnd().split("\n").slice(0, 10));
-  const safe = lines.map((line) => line.replace(/[\p{Cc}\p{Cf}]/gu, "�").replace(api, "the API says: $1")); // no escapes
+  const safe = lines.map((line) => line.replace(/[\p{Cc}\p{Cf}]/gu, "�").replace(api, "the API says: $1")); // no escape codes
   return safe.map((line) => (line.length > 300 ? `${line.slice(0, 300)} …` : line));
 }
 
@@ -75,7 +75,7 @@ const thrownAt = ({ stack }: Problem) => /practice\/s\d\d\w*\.ts:\d+/.exec(stack
 /** What an assertion compared: the lines that differ. */
 function compare(wanted: string, came: string): string[] {
   const { hunks } = structuredPatch("", "", `${wanted}\n`, `${came}\n`, "", "", { context: 0 });
-  const all = hunks.flatMap(({ lines }) => lines).filter((line) => !/^.\s*([{}[\]],?|'(\\n)+'( \+)?)?$/.test(line)); // blank
+  const all = hunks.flatMap(({ lines }) => lines).filter((line) => !/^.\s*([{}[\]],?|'(\\n)+'( \+)?)?$/.test(line)); // no lone bracket
   const by = (sign: string) => all.filter((line) => line.startsWith(sign));
   const some = [by("-"), by("+")].flatMap((lines) => lines.filter((_, i) => i < 5 || i > lines.length - 6));
   return some.map((line) => line.replace(/^-/, "wanted  ").replace(/^\+/, "came    "));

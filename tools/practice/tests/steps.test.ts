@@ -27,7 +27,7 @@ describe("step by step", { concurrency: 2 }, () => {
         assert.deepEqual([failure?.state, failure?.step], ["red", name], failure?.test);
       }
       writeFileSync(file, readFileSync(join(root, lesson.file)));
-      const isWhole = false; // all tests run on the right solutions, and in npm test
+      const isWhole = false; // all tests run on a right solution, and in npm test
       const { state, failure, done, types } = await check(lesson, file, kept, { patience, isWhole });
       assert.deepEqual([state, failure, done, types], ["green", undefined, steps.length, []]);
     });

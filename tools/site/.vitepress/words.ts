@@ -78,7 +78,7 @@ const EN = {
     price: (room: number, tokens: number) =>
       `The gain is room, ${number(room)} tokens, without a summary. The price: all ${number(tokens)} tokens are new to the cache.`,
     reach: (blocks: number) =>
-      `The first thinking is text now, so this prompt begins only with the first one still. That ended ${blocks} blocks (boxes here) ago, and the API searches back only 20.`,
+      `The first thinking is text now. Of the cached prompts only the first is still a beginning of this one. It ended ${blocks} blocks (boxes here) ago, and the API searches back only 20.`,
     summaryPrice: (room: number, found: number) =>
       `The gain is room, ${number(room)} tokens. The price: the summary’s model call, and ${found ? `all but the first prompt, ${number(found)} tokens, is new to the cache` : "all is new: the cache has whole prompts, never the system prompt alone"}.`,
     free: (room: number) => `The gain is room, ${number(room)} tokens. It costs no cached tokens: there were none.`,

@@ -280,7 +280,7 @@ describe("in s06", async () => {
     const told = prices.filter((says) => says.startsWith("The gain is room, "));
     assert.match(
       prices[1] ?? "",
-      /only with the first one still\. That ended 26 blocks .* only 20/,
+      /only the first is still a beginning of this one\. It ended 26 blocks .* only 20/,
       "the first has its reason after it",
     );
     assert.equal(told.length, 4);
