@@ -52,19 +52,21 @@ const RUNS: Record<string, { requests: string[][]; before?: string; limit?: numb
   s06: {
     limit: 16_000,
     before: `mkdir -p .offline/notes .offline/more
-for i in {10..16}; do (echo Fact: $i; seq 10000 10935) > .offline/notes/$i.txt; done
-(echo Fact: 17; seq 80) > .offline/notes/17.txt
-(echo Fact: 18; seq 100000000000000 100000000000980) > .offline/notes/18.txt
-for i in {20..25}; do (echo Fact: $i; seq 10000 10935) > .offline/more/$i.txt; done
+(echo Fact: 10; seq 100000000000000000 100000000000000980) > .offline/notes/10.txt
+for i in {11..14}; do (echo Fact: $i; seq 10000 10935) > .offline/notes/$i.txt; done
+(echo Fact: 15; seq 80) > .offline/notes/15.txt
+(echo Fact: 16; seq 100000000000000 100000000000980) > .offline/notes/16.txt
+for i in {20..22}; do (echo Fact: $i; seq 10000 10980) > .offline/more/$i.txt; done
+for i in {23..25}; do (echo Fact: $i; seq 10000 10800) > .offline/more/$i.txt; done
 `,
     requests: [
       [
         "Read every file in notes/ one by one.",
         "Use the compact tool, then say what you still know.",
         "Read every file in more/ one by one.",
+        "Run `kill -9 $PPID`.", // this ends the lesson in the middle of a call
       ],
-      ["Run `wc -l more/*`.", "Run `kill -9 $PPID`."], // this ends the lesson in the middle of a call
-      ["Run `tail -1 more/25.txt`."],
+      ["Run `wc -l more/*`."],
     ],
   },
 };
@@ -127,11 +129,12 @@ function callsOf(journal: Entry[]): Call[] {
 /** What a model call would have sent, had nothing been compacted since the one before; by its characters per token. */
 function estimateAt(journal: Entry[], at: number): number | undefined {
   const before = journal[at - 1];
-  const open = journal.find(({ isSummary }, i) => i >= at && !isSummary)?.request.messages.at(-1);
-  if (!before || before.isSummary || !open) return;
+  const after = journal.find(({ isSummary }, i) => i >= at && !isSummary)?.request.messages ?? [];
+  if (!before || before.isSummary) return;
+  const open = after.slice(after.findLastIndex(({ role }) => role === "assistant") + 1);
   const { system, tools, messages } = before.request;
   const lengthOf = (all: Messages) => JSON.stringify([system, tools, all]).length;
-  const all = [...messages, { role: "assistant" as const, content: before.reply }, open];
+  const all = [...messages, { role: "assistant" as const, content: before.reply }, ...open];
   return Math.round((promptOf(before.usage) * lengthOf(all)) / lengthOf(messages));
 }
 

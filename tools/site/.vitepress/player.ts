@@ -58,10 +58,11 @@ function bar({ calls, limit = 0 }: Run, { label, read, fresh, cache }: Request, 
 function controls(steps: Step[], start: number, labels: Labels): string {
   const button = (name: "previous" | "next", sign: string) =>
     `<button type="button" data-do="${name}" title="${labels[name]}" aria-label="${labels[name]}">${sign}</button>`;
+  const icon = (mark: string, style = "") => `<i class="${mark}" ${style}>${/\d/.exec(mark) ?? ""}</i>`; // of a layer the number
   const last = steps.length - 1;
-  const marks = steps.map(({ mark }, i) => (mark ? `<i class="${mark}" style="--at: ${i / last}"></i>` : ""));
+  const marks = steps.map(({ mark }, i) => (mark ? icon(mark, `style="--at: ${i / last}"`) : ""));
   const kinds = new Set(steps.flatMap(({ mark }) => mark ?? []));
-  const legend = [...kinds].map((kind) => `<span><i class="${kind}"></i> ${labels.legend[kind]}</span>`);
+  const legend = [...kinds].map((kind) => `<span>${icon(kind)} ${labels.legend[kind]}</span>`);
   return `<div class="controls">
 ${button("previous", "‹")}${button("next", "›")}<button type="button" class="play" data-do="play" data-play="${labels.play}" data-pause="${labels.pause}">${labels.play}</button>
 <div class="slide"><input type="range" min="0" max="${last}" value="${start}" aria-label="${labels.step}"><span class="marks" aria-hidden="true">${marks.join("")}</span></div>

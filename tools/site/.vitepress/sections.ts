@@ -53,8 +53,8 @@ export const SECTIONS: Record<string, Record<string, string>> = {
     "3-layer-3-on-request": "asked",
     "4-when-it-compacts": "cold",
     "5-what-stays": "line: function lastStep",
-    "6-the-transcript-and---resume": "resume 2",
+    "6-the-transcript-and---resume": "resume",
     "7-what-recovers": "line: function callOrCompact",
-    "try-it": "if 5",
+    "try-it": "if 4",
   },
 };

@@ -17,13 +17,11 @@ const LINES: Record<string, string> = {
   results: "content: results",
   past: "if (isPastLimit()) clearOldResults(",
   cold: "if (isCold) clearOldResults(",
-  kept: "if (saved < minSaved) return",
   cleared: 'replaceHistory(messages, cleared, "micro"',
   asked: "if (asked) await autoCompact(",
   before: 'await autoCompact(messages, "auto"',
   summary: "callModel([...answered",
   after: "replaceHistory(messages, compacted(",
-  exit: "of requestsFrom(rl, words)",
   pause: "const COLD = ",
   resume: 'replaceHistory(messages, history, "resume"',
 };
@@ -44,7 +42,7 @@ export type Step = {
   code?: string;
   value?: string;
   request: Request;
-  mark?: "round" | "compaction" | "remind" | "child" | "resume";
+  mark?: "round" | "layer 1" | "layer 2" | "layer 3" | "remind" | "child" | "resume";
 };
 /**
  * A message, or what happened: a sentence, a command. `at` has the step at which each block appears; at `arrived` it is in the
@@ -169,31 +167,31 @@ class Story {
     const { messages = [], resumed } = this.call ?? {};
     const isFirst = this.steps.length === 0;
     this.isOpen = false;
-    if (resumed) this.restart(messages.slice(0, -1));
+    if (resumed) this.restart(messages.slice(-2, -1));
     const line = this.lineOf(child || isFirst ? "start" : "again");
     const now = this.step("start", child ? labels.prompt : isFirst ? labels.start : labels.again, { line });
     this.add(child, [now], now, messages.at(-1));
     if (isFirst && run.limit) this.step("check", labels.check(run.limit));
-    if (resumed && !this.clearsMore()) this.step("kept", labels.kept);
     while (this.round(child));
   }
 
-  /** The program ends, time passes, and a new one has the history from the transcript: what was under way is answered. */
-  restart(recorded: Message[]): void {
-    const { labels, isKilled } = this;
+  /** A command has killed the program; time passes, and a new one has the history from the transcript: the call gets a result. */
+  restart(result: Message[]): void {
+    const { labels } = this;
     const past = this.current(false);
-    const history = this.clearsMore() ? past.flatMap(({ message }) => (message ? asText(message) : [])) : recorded;
-    const ended = isKilled ? this.steps.length - 1 : this.step("exit", labels.exit, { request: this.idle });
+    const killed = this.steps.length - 1;
     this.cold = this.next;
-    const paused = this.step("pause", labels.paused, { request: this.idle });
-    const now = this.step("resume", labels.resume(isKilled), { request: this.idle, mark: "resume" });
-    for (const item of past) Object.assign(item, { struck: ended, until: paused });
-    this.add(false, [paused], paused, undefined, { says: labels.disk, until: now });
-    const turn = past.findLastIndex(({ message }) => message?.blocks[0]?.kind === "request");
-    for (const { message } of past.slice(turn)) this.add(true, [paused], paused, message, { brief: true, until: now });
+    this.step("pause", labels.paused, { request: this.idle });
+    const now = this.step("resume", labels.resume, { request: this.idle, mark: "resume" });
+    const brief = true;
+    for (const item of past) item.until = killed;
+    this.add(false, [killed], killed, undefined, { says: labels.disk, until: now });
+    const requests = past.filter(({ message }) => message?.blocks[0]?.kind === "request");
+    for (const { message } of past.slice(past.indexOf(requests.at(-2) as Item)))
+      this.add(true, [killed], killed, message, { brief, until: now });
     this.add(false, [now], now, undefined, { code: `${this.run.command} --resume` });
-    for (const [i, message] of history.entries())
-      this.add(false, [now], now, message, { brief: !isKilled || i < history.length - 1 }); // the last is the answer
+    for (const { message } of past) if (message) this.add(false, [now], now, asText(message), { brief });
+    for (const message of result) this.add(false, [now], now, message);
     this.isKilled = false;
   }
 
@@ -264,6 +262,7 @@ class Story {
     const [line, first, last] = ["run", "call", "results"].map((name) => this.lineOf(name));
     const lines = { line, first, last };
     const more = { code: listOf(tools.map(commandOf)), mark: "round" as const };
+    const isSecond = next === 0 && run.limit;
     this.isKilled = this.resultsAfter(this.next - 1) === undefined;
     const now = this.isKilled
       ? this.step("killed", labels.killed, { ...more, request: this.idle })
@@ -276,6 +275,8 @@ class Story {
       const at = results?.blocks.map(({ kind }) => (kind === "note" && !run.limit ? this.runTool(undefined) : now));
       if (results && at) this.add(child, at, now, results, { brief: isBrief, sent });
     }
+    const usage = isSecond && this.call?.usage;
+    if (usage) this.step("call", labels.cached(this.count(child), promptOf(usage) - usage.cache_read_input_tokens));
     return !this.isKilled;
   }
 
@@ -294,12 +295,12 @@ class Story {
 
   /** Layer 1: past the limit, or when a request comes after a pause. */
   clear(child: boolean): void {
-    const { labels, run } = this;
+    const { labels } = this;
     const { messages = [], estimate = 0, usage } = this.call ?? {};
     const saved = estimate - (usage ? promptOf(usage) : 0);
     const isCold = this.cold === this.next;
-    const says = isCold ? labels.cold : labels.past(estimate, run.limit ?? 0, saved);
-    const now = this.step(isCold ? "cold" : "past", says, { mark: "compaction" });
+    const says = isCold ? labels.cold : labels.past(estimate, saved);
+    const now = this.step(isCold ? "cold" : "past", says, { mark: "layer 1" });
     this.told = this.next;
     this.without = estimate;
     this.replace(child, now, "cleared", labels.cleared(clearedIn(messages), isCold));
@@ -310,8 +311,8 @@ class Story {
     const { labels, run } = this;
     const { usage, estimate = 0 } = this.call ?? {};
     const isAsked = this.steps.at(-1)?.name === "run compact";
-    const before = labels.before(isAsked, estimate, run.limit ?? 0);
-    this.step(isAsked ? "asked" : "before", before, { mark: "compaction" });
+    const before = isAsked ? labels.asked : labels.before(estimate, 0.4 * (run.limit ?? 0));
+    this.step(isAsked ? "asked" : "before", before, { mark: isAsked ? "layer 3" : "layer 2" });
     this.told = this.next;
     const struck = this.step("summary", usage ? labels.summary(promptOf(usage), usage) : "");
     this.next++;
@@ -321,11 +322,11 @@ class Story {
 
   /** From this step on there are the messages of the next model call. What they leave out is struck out from step `struck` on. */
   replace(child: boolean, struck: number, name: "cleared" | "after", says: string): void {
-    const { messages = [] } = this.call ?? {};
+    const { messages, usage } = this.call as Call;
     const past = this.current(child).filter(({ message }) => message); // what happened stays
-    const prices = this.price(past, messages, name === "after");
-    const found = this.call?.usage.cache_read_input_tokens ?? 0;
-    const same = found > 0 ? messages.findIndex((message, i) => !isSame(message, past[i]?.message)) : 0;
+    const found = usage.cache_read_input_tokens;
+    const isChanged = (message: Message, i: number) => JSON.stringify(message) !== JSON.stringify(past[i]?.message);
+    const same = found > 0 ? messages.findIndex(isChanged) : 0;
     const made = name === "after" ? messages.findIndex(isSummary) : messages.length; // with "Understood." behind it
     const now = this.step(name, says);
     for (const item of past) {
@@ -336,21 +337,9 @@ class Story {
       const at = i === made ? struck : now;
       this.add(child, [at], now, message, { brief: i !== made, sent: i < same ? now : undefined });
     }
-    for (const price of prices) this.step(`${name} price`, price);
-  }
-
-  /** What a compaction gains and costs, and where that isn't plain, why. */
-  price(past: Item[], messages: Message[], isSummary: boolean): string[] {
-    const { labels, steps } = this;
-    const { usage } = this.call as Call;
-    const { read = 0, fresh = 0 } = steps.findLast(({ mark }) => mark === "compaction")?.request ?? {};
-    const room = read + fresh - promptOf(usage);
-    if (read === 0) return [labels.free(room)];
-    if (isSummary) return [labels.summaryPrice(room, usage.cache_read_input_tokens)];
-    const before = past.flatMap(({ message }) => message?.blocks ?? []);
-    const after = messages.flatMap(({ blocks }) => blocks);
-    const same = after.findIndex(({ kind, text }, i) => kind !== before[i]?.kind || text !== before[i]?.text);
-    return [labels.price(room, promptOf(usage)), labels.reach(after.length - same)];
+    const isCold = this.cold === this.next; // there is nothing to lose
+    const price = this.labels.price(this.without - promptOf(usage), found, name === "after");
+    if (!isCold) this.step(`${name} price`, price);
   }
 }
 

@@ -54,7 +54,15 @@ const EN = {
     share: (percent: number) => `${percent.toFixed(2)} % of the window`,
     cache: (tokens: number) => (tokens > 0 ? `In the cache: ${number(tokens)}` : "The cache is empty"),
     limit: (tokens: number) => `limit: ${number(tokens)}`,
-    legend: { round: "round", compaction: "compaction", remind: "reminder", child: "subagent", resume: "resume" },
+    legend: {
+      round: "round",
+      "layer 1": "clear",
+      "layer 2": "summary",
+      "layer 3": "asked",
+      remind: "reminder",
+      child: "subagent",
+      resume: "resume",
+    },
     start: "The loop begins: the user’s request is the first message.",
     again: "The user’s next request is one more message.",
     check: (limit: number) =>
@@ -69,34 +77,28 @@ const EN = {
     rounds: (rounds: number) => `${rounds === 1 ? "One round" : `${rounds} rounds`}. The program runs`,
     remind: "Three rounds without todo: a reminder goes out with the results.",
     results: "What the tools returned is added as one message. Back to the model.",
-    past: (tokens: number, limit: number, saved: number) =>
-      `With the last result about ${number(tokens)} tokens, past the limit of ${number(limit)}. Layer 1 comes first, as it forgets the least. It saves ${number(saved)}, more than 40 % of the limit: it will clear what is struck out.`,
-    cold: "Not past the limit, but the cache is cold: the next model call pays for all anyway, and layer 1 costs no cached tokens. It saves more than 40 % of the limit: it will clear what is struck out.",
-    kept: "The cache is cold, but layer 1 would save less than 40 % of the limit: not worth forgetting anything.",
+    cached: (messages: number, fresh: number) =>
+      `The model gets all ${messages} messages. The cache has the prompts that were sent: this one begins with the last of them, so only ${fresh} tokens are new.`,
+    past: (tokens: number, saved: number) =>
+      `With the last result about ${number(tokens)} tokens, past the limit. Layer 1 saves ${number(saved)}, more than 40 % of the limit: it will clear what is struck out.`,
+    cold: "Not past the limit, but the cache is cold: the prompt is paid for in full anyway. Layer 1 saves more than 40 % of the limit: it will clear what is struck out.",
     cleared: (results: number, isCold: boolean) =>
-      `Layer 1: ${results} old results are a line each now. The newest 3 that the model has seen stay; so do short ones, and what it hasn’t seen.${isCold ? "" : " Thinking is text now: its signature no longer fits."}`,
-    price: (room: number, tokens: number) =>
-      `The gain is room, ${number(room)} tokens, without a summary. The price: all ${number(tokens)} tokens are new to the cache.`,
-    reach: (blocks: number) =>
-      `The first thinking is text now. Of the cached prompts only the first is still a beginning of this one. It ended ${blocks} blocks (boxes here) ago, and the API searches back only 20.`,
-    summaryPrice: (room: number, found: number) =>
-      `The gain is room, ${number(room)} tokens. The price: the summary’s model call, and ${found ? `all but the first prompt, ${number(found)} tokens, is new to the cache` : "all is new: the cache has whole prompts, never the system prompt alone"}.`,
-    free: (room: number) => `The gain is room, ${number(room)} tokens. It costs no cached tokens: there were none.`,
-    before: (isAsked: boolean, tokens: number, limit: number) =>
-      isAsked
-        ? "Layer 3: the model has called the tool compact. So a summary comes before the next reply."
-        : `About ${number(tokens)} tokens, past the limit of ${number(limit)}, and layer 1 would save less than ${number(0.4 * limit)}, 40 % of the limit. So layer 2: a summary.`,
-    summary: (tokens: number, { cache_read_input_tokens: read, output_tokens: out }: Usage) =>
-      `A model call of its own, without the last round, writes the summary: ${number(tokens)} tokens in, ${number(read)} of them from the cache, ${out} out. Only the instruction is new. It will replace what is struck out.`,
+      `Layer 1: ${results === 1 ? "one old result is a line now" : `${results} old results are a line each now`}. Short ones stay, the newest 3, and what the model hasn’t seen. ${isCold ? "It costs no cached tokens: there were none." : "Thinking is text: its signature no longer fits."}`,
+    price: (room: number, found: number, isSummary: boolean) =>
+      `The gain: ${number(room)} tokens of room${isSummary ? "" : ", without a summary"}. The price: ${isSummary ? "the summary, and" : "the replies have changed, so"} ${found ? `of the prompts in the cache this one begins only with the first, ${number(found)} tokens. All else is new.` : "this prompt begins with none in the cache: the request is another. All is new."}`,
+    before: (tokens: number, least: number) =>
+      `About ${number(tokens)} tokens, past the limit. Layer 1 would save less than ${number(least)}, 40 % of the limit. So layer 2: a summary.`,
+    asked: "Layer 3: the model has called the tool compact. So a summary comes before the next model call.",
+    summary: (tokens: number, { output_tokens: out }: Usage) =>
+      `A model call of its own, without the last round, writes the summary: ${number(tokens)} tokens in, new is only the instruction; ${out} out. It will replace what is struck out.`,
     after: (before: number, after: number) =>
-      `${before} messages have become ${after}: the last request; the summary, with the last short file; “Understood.”, which the program adds as a reply; the open tool call; its result.`,
-    exit: "The user has no more requests, and the program ends. Its memory goes, with all messages. The transcript stays on disk.",
+      `${before} messages have become ${after}: the request; the summary, with the newest file that is short enough; “Understood.” from the program; the open tool call; its result.`,
     killed:
-      "This command kills the program. All messages are gone. The transcript has them; it ends with this tool call, without a result.",
-    paused: "Nothing runs, and more than 300 seconds pass without a model call. The prompt cache expires: it is cold.",
+      "This command kills the program, and all messages are gone. The transcript is still on disk, and ends with this tool call:",
+    paused: "Nothing runs. After 300 seconds without a model call the prompt cache has expired: it is cold.",
     disk: "On disk, the transcript ends with:",
-    resume: (isKilled: boolean) =>
-      `A new program reads the transcript. What the last compaction left is back, and all since, thinking as text, as in every history that is rebuilt.${isKilled ? " The tool call that was cut off gets a result: it may have run." : ""}`,
+    resume:
+      "A new program reads the transcript. The tool call that was cut off gets a result: it may have run. Thinking is text, as after each rewrite.",
     child: "task calls agentLoop again, for a subagent with messages of its own.",
     prompt: "The prompt is all the subagent knows.",
     back: "The subagent’s last text is the result. Its messages are dropped.",
@@ -149,7 +151,15 @@ const ZH: typeof EN = {
     share: (percent) => `窗口的 ${percent.toFixed(2)}%`,
     cache: (tokens) => (tokens > 0 ? `缓存中有 ${number(tokens)}` : "缓存是空的"),
     limit: (tokens) => `上限：${number(tokens)}`,
-    legend: { round: "一轮", compaction: "压缩", remind: "提醒", child: "子智能体", resume: "恢复" },
+    legend: {
+      round: "一轮",
+      "layer 1": "清除",
+      "layer 2": "摘要",
+      "layer 3": "要求",
+      remind: "提醒",
+      child: "子智能体",
+      resume: "恢复",
+    },
     start: "循环开始：用户请求是第一条消息。",
     again: "用户的下一个请求追加为一条新消息。",
     check: (limit) => `每次调用模型之前先检查：提示词是否超过上限 ${number(limit)} token？还没有。`,
@@ -162,33 +172,26 @@ const ZH: typeof EN = {
     rounds: (rounds) => `${rounds} 轮，程序运行`,
     remind: "连续三轮没有用 todo：提醒随结果一起发出。",
     results: "工具返回的结果作为一条消息追加，再交给模型。",
-    past: (tokens, limit, saved) =>
-      `加上最后一个结果约 ${number(tokens)} token，超过上限 ${number(limit)}。先用第一层，它遗忘得最少：能省下 ${number(saved)}，超过上限的 40%，所以将清除划掉的内容。`,
-    cold: "没有超过上限，但缓存已冷：下一次模型调用反正要为整个提示词付全价，此时第一层不损失缓存。它能省下的超过上限的 40%，将清除划掉的内容。",
-    kept: "缓存已冷，但第一层省下的不到上限的 40%，不值得为此遗忘什么。",
+    cached: (messages, fresh) =>
+      `模型收到全部 ${messages} 条消息。缓存里是发送过的提示词：这一次以最近那一个开头，所以只有 ${fresh} token 是新的。`,
+    past: (tokens, saved) =>
+      `加上最后一个结果约 ${number(tokens)} token，超过上限。第一层能省下 ${number(saved)}，超过上限的 40%，所以将清除划掉的内容。`,
+    cold: "没有超过上限，但缓存已冷，反正要付全价。第一层能省下的超过上限的 40%，将清除划掉的内容。",
     cleared: (results, isCold) =>
-      `第一层：${results} 个旧结果各剩一行。模型看过的最新三个、很短的，以及还没有看过的，都保留。${isCold ? "" : "思考变成文字：它的签名不再匹配。"}`,
-    price: (room, tokens) =>
-      `得到的是空间：${number(room)} token，不用写摘要。代价：全部 ${number(tokens)} token 都不在缓存里。`,
-    reach: (blocks) =>
-      `第一段思考已变成文字，所以以前的提示词中，仍是现在的开头的只有第一个，但它在 ${blocks} 个块（图中的框）之前，而 API 最多向前查找 20 个块。`,
-    summaryPrice: (room, found) =>
-      `得到的是空间：${number(room)} token。代价：写摘要的那次模型调用，而且${found ? `除了第一个提示词的 ${number(found)} token，都不在缓存里` : "全部都不在缓存里：缓存里只有整个提示词，没有单独的系统提示词"}。`,
-    free: (room) => `得到的是空间：${number(room)} token。不损失缓存：它本来就是空的。`,
-    before: (isAsked, tokens, limit) =>
-      isAsked
-        ? "第三层：模型调用了 compact 工具，所以先写摘要，再继续回复。"
-        : `约 ${number(tokens)} token，超过上限 ${number(limit)}，而第一层省下的不到上限的 40%（${number(0.4 * limit)}），所以由第二层写摘要。`,
-    summary: (tokens, { cache_read_input_tokens: read, output_tokens: out }) =>
-      `单独用一次模型调用写摘要，不含最后一轮：发出 ${number(tokens)} token，其中 ${number(read)} 命中缓存，写回 ${out} token。新的只有写摘要的指令。摘要将取代划掉的内容。`,
+      `第一层：${results} 个旧结果只剩一行。很短的、最新的三个，以及模型还没有看过的，都保留。${isCold ? "不损失缓存：它本来就是空的。" : "思考变成文字：它的签名不再匹配。"}`,
+    price: (room, found, isSummary) =>
+      `得到的是空间：${number(room)} token${isSummary ? "" : "，不用写摘要"}。代价：${isSummary ? "写摘要的那次调用；而且" : "回复变了，所以"}${found ? `缓存里的提示词中，这一次只以第一个（${number(found)} token）开头，其余都是新的` : "请求已经不同，这一次不以缓存里的任何提示词开头，全部都是新的"}。`,
+    before: (tokens, least) =>
+      `约 ${number(tokens)} token，超过上限，而第一层省下的不到 ${number(least)}，即上限的 40%，所以由第二层写摘要。`,
+    asked: "第三层：模型调用了 compact 工具，所以在下一次模型调用之前先写摘要。",
+    summary: (tokens, { output_tokens: out }) =>
+      `单独用一次模型调用写摘要，不含最后一轮：发出 ${number(tokens)} token，新的只有写摘要的指令；写回 ${out} token。摘要将取代划掉的内容。`,
     after: (before, after) =>
-      `${before} 条消息变成 ${after} 条：最后的请求；摘要，附上最近的短文件；程序代为回复的“Understood.”；还没有回应的工具调用及其结果。`,
-    exit: "用户没有更多请求，程序退出。内存里的消息随之消失，会话记录还在磁盘上。",
-    killed: "这条命令杀死了程序，内存里的消息全部消失。会话记录里都有，最后一条是这个还没有结果的工具调用。",
-    paused: "程序没有运行，300 多秒没有模型调用，提示词缓存过期，变冷了。",
+      `${before} 条消息变成 ${after} 条：请求；摘要，附上最近一个足够短的文件；程序代为回复的“Understood.”；还没有回应的工具调用及其结果。`,
+    killed: "这条命令杀死了程序，内存里的消息全部消失。会话记录还在磁盘上，最后一条是这个工具调用：",
+    paused: "程序没有运行。300 秒没有模型调用，提示词缓存过期，变冷了。",
     disk: "磁盘上的会话记录以这几条结尾：",
-    resume: (isKilled) =>
-      `新的程序读取会话记录，上次压缩留下的和之后的消息全部恢复；和每次重建历史一样，思考变成文字。${isKilled ? "被打断的工具调用得到一个结果：它可能已经运行。" : ""}`,
+    resume: "新的程序读取会话记录。被打断的工具调用得到一个结果：它可能已经运行。和每次重写历史一样，思考变成文字。",
     child: "task 再次调用 agentLoop：子智能体有自己的 messages。",
     prompt: "子智能体只知道这段提示词。",
     back: "子智能体的最后一段文字就是结果，它的消息全部丢掉。",
