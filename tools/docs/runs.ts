@@ -51,22 +51,19 @@ const RUNS: Record<string, { requests: string[][]; before?: string; limit?: numb
   s05: { requests: [["Load the code-review skill and review agents/s01_agent_loop.ts with it."]] },
   s06: {
     limit: 16_000,
-    before: `mkdir -p .offline/notes .offline/more
+    before: `mkdir -p .offline/notes
 (echo Fact: 10; seq 100000000000000000 100000000000000980) > .offline/notes/10.txt
 for i in {11..14}; do (echo Fact: $i; seq 10000 10935) > .offline/notes/$i.txt; done
 (echo Fact: 15; seq 80) > .offline/notes/15.txt
 (echo Fact: 16; seq 100000000000000 100000000000980) > .offline/notes/16.txt
-for i in {20..22}; do (echo Fact: $i; seq 10000 10980) > .offline/more/$i.txt; done
-for i in {23..25}; do (echo Fact: $i; seq 10000 10800) > .offline/more/$i.txt; done
+for i in {17..23}; do (echo Fact: $i; seq 10000 10750) > .offline/notes/$i.txt; done
 `,
     requests: [
       [
-        "Read every file in notes/ one by one.",
-        "Use the compact tool, then say what you still know.",
-        "Read every file in more/ one by one.",
+        "Read every file in notes/ one by one; use the compact tool when half are read.",
         "Run `kill -9 $PPID`.", // this ends the lesson in the middle of a call
       ],
-      ["Run `wc -l more/*`."],
+      ["Run `wc -l notes/*`."],
     ],
   },
 };

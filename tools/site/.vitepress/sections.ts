@@ -55,6 +55,6 @@ export const SECTIONS: Record<string, Record<string, string>> = {
     "5-what-stays": "line: function lastStep",
     "6-the-transcript-and---resume": "resume",
     "7-what-recovers": "line: function callOrCompact",
-    "try-it": "if 4",
+    "try-it": "if 2",
   },
 };

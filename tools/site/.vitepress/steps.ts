@@ -299,7 +299,7 @@ class Story {
     const { messages = [], estimate = 0, usage } = this.call ?? {};
     const saved = estimate - (usage ? promptOf(usage) : 0);
     const isCold = this.cold === this.next;
-    const says = isCold ? labels.cold : labels.past(estimate, saved);
+    const says = isCold ? labels.cold(saved) : labels.past(estimate, saved);
     const now = this.step(isCold ? "cold" : "past", says, { mark: "layer 1" });
     this.told = this.next;
     this.without = estimate;

@@ -46,13 +46,13 @@ const EN = {
     notes: { reminder: "reminder", Conversation: "summary", file: "file" },
     modelCall: (when: "last" | "now" | "next", isChild: boolean, isSummary: boolean, was: number) =>
       `${{ last: "Last", now: "This", next: "Next" }[when]} model call${isChild ? " of the subagent" : ""}${isSummary ? ", for a summary" : ""}${was ? ` (was ${number(was)})` : ""}:`,
-    estimate: "Next model call, without compaction:",
+    estimate: "Next model call, before compaction:",
     noCall: "No model call until the next request.",
     unit: "tokens",
     read: "from the cache:",
     fresh: "new:",
     share: (percent: number) => `${percent.toFixed(2)} % of the window`,
-    cache: (tokens: number) => (tokens > 0 ? `In the cache: ${number(tokens)}` : "The cache is empty"),
+    cache: (tokens: number) => (tokens > 0 ? `Now in the cache: ${number(tokens)}` : "The cache is empty"),
     limit: (tokens: number) => `limit: ${number(tokens)}`,
     legend: {
       round: "round",
@@ -66,9 +66,9 @@ const EN = {
     start: "The loop begins: the user’s request is the first message.",
     again: "The user’s next request is one more message.",
     check: (limit: number) =>
-      `Before each model call: is the prompt past the limit of ${number(limit)} tokens? Not yet.`,
+      `Before each model call: is the prompt (system prompt, tools, messages) past the limit of ${number(limit)} tokens? Not yet.`,
     call: (messages: number, tokens: number) =>
-      `The model gets ${messages === 1 ? "this message" : `all ${messages} messages`}, the system prompt and the tools: ${number(tokens)} tokens. It replies.`,
+      `The model gets ${messages === 1 ? "this message" : `all ${messages} messages`}, the system prompt and the tools: ${number(tokens)} tokens. Its reply, dashed, isn’t in messages yet.`,
     reply: "The reply is added to messages.",
     if: (calls: number) =>
       `The reply has ${["no tool call: the loop is done, and returns", "a tool call: the loop goes on"][calls] ?? `${calls} tool calls: the loop goes on`}.`,
@@ -76,23 +76,24 @@ const EN = {
     run: (tool: string) => `The program runs ${tool}`,
     rounds: (rounds: number) => `${rounds === 1 ? "One round" : `${rounds} rounds`}. The program runs`,
     remind: "Three rounds without todo: a reminder goes out with the results.",
-    results: "What the tools returned is added as one message. Back to the model.",
+    results: "What the tools returned is added as one message, in the role of the user. Back to the model.",
     cached: (messages: number, fresh: number) =>
-      `The model gets all ${messages} messages. The cache has the prompts that were sent: this one begins with the last of them, so only ${fresh} tokens are new.`,
+      `The model gets all ${messages} messages. This prompt begins with the last one sent, which the cache has: only ${fresh} tokens are new. A new one costs 25 times as much.`,
     past: (tokens: number, saved: number) =>
-      `With the last result about ${number(tokens)} tokens, past the limit. Layer 1 saves ${number(saved)}, more than 40 % of the limit: it will clear what is struck out.`,
-    cold: "Not past the limit, but the cache is cold: the prompt is paid for in full anyway. Layer 1 saves more than 40 % of the limit: it will clear what is struck out.",
+      `About ${number(tokens)} tokens, past the limit. Layer 1 acts if it saves 40 % of the limit, or it wouldn’t pay: here ${number(saved)}. It will clear what is struck out.`,
+    cold: (saved: number) =>
+      `Not past the limit, but the cache is cold: the prompt is paid for in full anyway. Layer 1 saves ${number(saved)}: it will clear what is struck out.`,
     cleared: (results: number, isCold: boolean) =>
-      `Layer 1: ${results === 1 ? "one old result is a line now" : `${results} old results are a line each now`}. Short ones stay, the newest 3, and what the model hasn’t seen. ${isCold ? "It costs no cached tokens: there were none." : "Thinking is text: its signature no longer fits."}`,
+      `Layer 1: ${results === 1 ? "one old result is a line now" : `${results} old results are a line each now`}. Short ones stay, the newest 3, and what the model hasn’t seen. ${isCold ? "No cached tokens are lost: there were none." : "Thinking is text: it’s signed together with what was before it."}`,
     price: (room: number, found: number, isSummary: boolean) =>
-      `The gain: ${number(room)} tokens of room${isSummary ? "" : ", without a summary"}. The price: ${isSummary ? "the summary, and" : "the replies have changed, so"} ${found ? `of the prompts in the cache this one begins only with the first, ${number(found)} tokens. All else is new.` : "this prompt begins with none in the cache: the request is another. All is new."}`,
+      `The gain: ${number(room)} tokens of room. The price: ${isSummary ? "the summary, and again" : "the replies have changed, so"} only the first prompt in the cache, ${number(found)} tokens, still begins this one.`,
     before: (tokens: number, least: number) =>
       `About ${number(tokens)} tokens, past the limit. Layer 1 would save less than ${number(least)}, 40 % of the limit. So layer 2: a summary.`,
     asked: "Layer 3: the model has called the tool compact. So a summary comes before the next model call.",
     summary: (tokens: number, { output_tokens: out }: Usage) =>
-      `A model call of its own, without the last round, writes the summary: ${number(tokens)} tokens in, new is only the instruction; ${out} out. It will replace what is struck out.`,
+      `A model call of its own writes a summary of what the model has seen: ${number(tokens)} tokens in, new is only the instruction; ${out} out. It will replace what is struck out.`,
     after: (before: number, after: number) =>
-      `${before} messages have become ${after}: the request; the summary, with the newest file that is short enough; “Understood.” from the program; the open tool call; its result.`,
+      `${before} messages have become ${after}: the request; the summary, with the newest file that is short enough; “Understood.” from the program; the last tool call; its result, not seen yet.`,
     killed:
       "This command kills the program, and all messages are gone. The transcript is still on disk, and ends with this tool call:",
     paused: "Nothing runs. After 300 seconds without a model call the prompt cache has expired: it is cold.",
@@ -143,13 +144,13 @@ const ZH: typeof EN = {
     notes: { reminder: "提醒", Conversation: "摘要", file: "文件" },
     modelCall: (when, isChild, isSummary, was) =>
       `${isChild ? "子智能体的" : ""}${{ last: "上一次", now: "本次", next: "下一次" }[when]}模型调用${isSummary ? "（写摘要）" : ""}${was ? `（压缩前 ${number(was)}）` : ""}：`,
-    estimate: "如果不压缩，下一次模型调用：",
+    estimate: "下一次模型调用，压缩之前：",
     noCall: "下一个请求到来之前，不再调用模型。",
     unit: "token",
     read: "缓存命中",
     fresh: "新增",
     share: (percent) => `窗口的 ${percent.toFixed(2)}%`,
-    cache: (tokens) => (tokens > 0 ? `缓存中有 ${number(tokens)}` : "缓存是空的"),
+    cache: (tokens) => (tokens > 0 ? `现在缓存中有 ${number(tokens)}` : "缓存是空的"),
     limit: (tokens) => `上限：${number(tokens)}`,
     legend: {
       round: "一轮",
@@ -162,32 +163,34 @@ const ZH: typeof EN = {
     },
     start: "循环开始：用户请求是第一条消息。",
     again: "用户的下一个请求追加为一条新消息。",
-    check: (limit) => `每次调用模型之前先检查：提示词是否超过上限 ${number(limit)} token？还没有。`,
+    check: (limit) =>
+      `每次调用模型之前先检查：提示词（系统提示词、工具和消息）是否超过上限 ${number(limit)} token？还没有。`,
     call: (messages, tokens) =>
-      `模型收到${messages === 1 ? "这条消息" : `全部 ${messages} 条消息`}，连同系统提示词和工具共 ${number(tokens)} token，然后回复。`,
+      `模型收到${messages === 1 ? "这条消息" : `全部 ${messages} 条消息`}，连同系统提示词和工具共 ${number(tokens)} token。虚线里是回复，还不在 messages 里。`,
     reply: "回复追加进 messages。",
     if: (calls) => (calls === 0 ? "回复里没有工具调用：循环结束并返回。" : `回复里有 ${calls} 个工具调用：循环继续。`),
     value: (calls) => (calls === 0 ? "返回" : "继续"),
     run: (tool) => `程序运行 ${tool}`,
     rounds: (rounds) => `${rounds} 轮，程序运行`,
     remind: "连续三轮没有用 todo：提醒随结果一起发出。",
-    results: "工具返回的结果作为一条消息追加，再交给模型。",
+    results: "工具返回的结果以 user 的身份追加为一条消息，再交给模型。",
     cached: (messages, fresh) =>
-      `模型收到全部 ${messages} 条消息。缓存里是发送过的提示词：这一次以最近那一个开头，所以只有 ${fresh} token 是新的。`,
+      `模型收到全部 ${messages} 条消息。提示词以上一次发送的开头，那部分在缓存里：只有 ${fresh} token 是新的，单价是缓存命中的 25 倍。`,
     past: (tokens, saved) =>
-      `加上最后一个结果约 ${number(tokens)} token，超过上限。第一层能省下 ${number(saved)}，超过上限的 40%，所以将清除划掉的内容。`,
-    cold: "没有超过上限，但缓存已冷，反正要付全价。第一层能省下的超过上限的 40%，将清除划掉的内容。",
+      `约 ${number(tokens)} token，超过上限。第一层能省下上限的 40% 才动手，否则不划算：这里省下 ${number(saved)}。将清除划掉的内容。`,
+    cold: (saved) =>
+      `没有超过上限，但缓存已冷，整个提示词反正要付全价。第一层能省下 ${number(saved)}，将清除划掉的内容。`,
     cleared: (results, isCold) =>
-      `第一层：${results} 个旧结果只剩一行。很短的、最新的三个，以及模型还没有看过的，都保留。${isCold ? "不损失缓存：它本来就是空的。" : "思考变成文字：它的签名不再匹配。"}`,
+      `第一层：${results} 个旧结果只剩一行。很短的、最新的三个，以及模型还没有看过的，都保留。${isCold ? "不损失缓存：它本来就是空的。" : "思考变成文字：它是和前面的内容一起签名的。"}`,
     price: (room, found, isSummary) =>
-      `得到的是空间：${number(room)} token${isSummary ? "" : "，不用写摘要"}。代价：${isSummary ? "写摘要的那次调用；而且" : "回复变了，所以"}${found ? `缓存里的提示词中，这一次只以第一个（${number(found)} token）开头，其余都是新的` : "请求已经不同，这一次不以缓存里的任何提示词开头，全部都是新的"}。`,
+      `得到的是空间：${number(room)} token。代价：${isSummary ? "写摘要的那次调用；而且同样，" : "回复变了，所以"}缓存里的提示词中，只有第一个（${number(found)} token）仍是这一次的开头。`,
     before: (tokens, least) =>
       `约 ${number(tokens)} token，超过上限，而第一层省下的不到 ${number(least)}，即上限的 40%，所以由第二层写摘要。`,
     asked: "第三层：模型调用了 compact 工具，所以在下一次模型调用之前先写摘要。",
     summary: (tokens, { output_tokens: out }) =>
-      `单独用一次模型调用写摘要，不含最后一轮：发出 ${number(tokens)} token，新的只有写摘要的指令；写回 ${out} token。摘要将取代划掉的内容。`,
+      `单独用一次模型调用，为模型看过的内容写摘要：发出 ${number(tokens)} token，新的只有写摘要的指令；写回 ${out} token。摘要将取代划掉的内容。`,
     after: (before, after) =>
-      `${before} 条消息变成 ${after} 条：请求；摘要，附上最近一个足够短的文件；程序代为回复的“Understood.”；还没有回应的工具调用及其结果。`,
+      `${before} 条消息变成 ${after} 条：请求；摘要，附上最近一个足够短的文件；程序代为回复的“Understood.”；最后的工具调用；它的结果，模型还没有看过。`,
     killed: "这条命令杀死了程序，内存里的消息全部消失。会话记录还在磁盘上，最后一条是这个工具调用：",
     paused: "程序没有运行。300 秒没有模型调用，提示词缓存过期，变冷了。",
     disk: "磁盘上的会话记录以这几条结尾：",
