@@ -93,7 +93,7 @@ const EN = {
     summary: (tokens: number, { output_tokens: out }: Usage) =>
       `A model call of its own writes a summary of what the model has seen: ${number(tokens)} tokens in, new is only the instruction; ${out} out. It will replace what is struck out.`,
     after: (before: number, after: number) =>
-      `${before} messages have become ${after}: the request; the summary, with the newest file that is short enough; “Understood.” from the program; the last tool call; its result, not seen yet.`,
+      `${before} messages have become ${after}: the request; the summary, with the newest short file; “Understood.” from the program; the last tool call; its result, not seen yet.`,
     killed:
       "This command kills the program, and all messages are gone. The transcript is still on disk, and ends with this tool call:",
     paused: "Nothing runs. After 300 seconds without a model call the prompt cache has expired: it is cold.",
