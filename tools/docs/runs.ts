@@ -13,13 +13,14 @@ export type Usage = Record<(typeof COUNTS)[number], number>;
 /**
  * A model call: what its `messages` have that those of the call before did not have, apart from its reply; after a
  * compaction all of them. A call for a summary has no reply, and not its question. `resumed`: the first of a program that
- * goes on with a transcript. `estimate`: the tokens that would have been sent, had nothing been compacted before it.
+ * goes on with a transcript. `estimate`: the tokens that would have been sent, had nothing been compacted before it, and
+ * how many fewer if layer 1 had acted.
  */
 export type Call = {
   child: boolean;
   compacted: boolean;
   resumed?: boolean;
-  estimate?: number;
+  estimate?: { tokens: number; saved: number };
   messages: Message[];
   usage: Usage;
   reply?: Message;
@@ -39,6 +40,7 @@ type Entry = { request: Anthropic.MessageCreateParams; reply: Anthropic.ContentB
   resumed?: boolean;
 };
 type Messages = Anthropic.MessageParam[];
+type Layer1 = (messages: Messages) => Messages;
 
 /** The requests of each lesson's page. Those of a second list go to a program that resumes the transcript, after a pause. */
 const RUNS: Record<string, { requests: string[][]; before?: string; limit?: number }> = {
@@ -92,13 +94,14 @@ export async function recordRuns({ root, lessons, record }: Project): Promise<Re
     const journal = journals.flatMap((each, i) => each.map((entry, j) => ({ ...entry, resumed: i > 0 && j === 0 })));
     const model = journal[0]?.request.model ?? "";
     const code = codeHash(readFileSync(join(root, file), "utf8"));
-    const run: Run = { code, command, model, window: WINDOW, limit, calls: callsOf(journal) };
+    const { microCompact } = await import("../../agents/s06_context_compact.ts");
+    const run: Run = { code, command, model, window: WINDOW, limit, calls: callsOf(journal, microCompact) };
     return [`tools/docs/runs/${name}.json`, `${JSON.stringify(run, null, 1)}\n`];
   });
   return Object.fromEntries(await Promise.all(files));
 }
 
-function callsOf(journal: Entry[]): Call[] {
+function callsOf(journal: Entry[], clear: Layer1): Call[] {
   let parent: Messages = [];
   let child: Messages = [];
   return journal.map((entry, i) => {
@@ -110,7 +113,7 @@ function callsOf(journal: Entry[]): Call[] {
     const known = isSame && before.length > 0 ? before.length + 1 : 0; // with the reply
     if (isChild) child = messages;
     else [parent, child] = [messages, []];
-    const estimate = isSummary || !isSame ? estimateAt(journal, i) : undefined;
+    const estimate = isSummary || !isSame ? estimateAt(journal, i, clear) : undefined;
     return {
       child: isChild,
       compacted: !isSame,
@@ -124,7 +127,7 @@ function callsOf(journal: Entry[]): Call[] {
 }
 
 /** What a model call would have sent, had nothing been compacted since the one before; by its characters per token. */
-function estimateAt(journal: Entry[], at: number): number | undefined {
+function estimateAt(journal: Entry[], at: number, clear: Layer1): Call["estimate"] {
   const before = journal[at - 1];
   const after = journal.find(({ isSummary }, i) => i >= at && !isSummary)?.request.messages ?? [];
   if (!before || before.isSummary) return;
@@ -132,7 +135,8 @@ function estimateAt(journal: Entry[], at: number): number | undefined {
   const { system, tools, messages } = before.request;
   const lengthOf = (all: Messages) => JSON.stringify([system, tools, all]).length;
   const all = [...messages, { role: "assistant" as const, content: before.reply }, ...open];
-  return Math.round((promptOf(before.usage) * lengthOf(all)) / lengthOf(messages));
+  const tokensOf = (all: Messages) => Math.round((promptOf(before.usage) * lengthOf(all)) / lengthOf(messages));
+  return { tokens: tokensOf(all), saved: tokensOf(all) - tokensOf(clear(all)) };
 }
 
 export const promptOf = (usage: Usage) =>

@@ -24,7 +24,7 @@ ${script(name, highlight, isWhole)}
 <p class="says" aria-live="polite"><span>${says}</span> <code>${escaped(code)}</code></p>
 ${bar(run, request, labels)}
 <ol class="messages" tabindex="0" aria-label="messages">${items.map((item) => show(item, start, began, labels)).join("")}</ol>
-${controls(steps, start, labels)}
+${controls(steps, start, run, labels)}
 </section>`;
 }
 
@@ -42,10 +42,14 @@ function script(name: string, highlight: Highlight, isWhole: boolean): string {
   return `<pre class="script numbered vp-code" style="--lines: ${height}" tabindex="0" aria-label="${lesson.file}"><code>${rest(lines.slice(0, start))}${loop}${rest(lines.slice(end + 1))}</code></pre>`;
 }
 
+/** In tokens. */
+const spanOf = ({ calls, limit = 0 }: Run) =>
+  1.05 * Math.max(limit, ...calls.flatMap(({ usage, estimate }) => [promptOf(usage), estimate?.tokens ?? 0]));
+
 /** The bar spans what the run sends, and the limit; a run without one has none. Short prompts are not cached. */
-function bar({ calls, limit = 0 }: Run, { label, read, fresh, cache }: Request, labels: Labels): string {
-  const sizes = calls.flatMap(({ usage, estimate = 0 }) => [promptOf(usage), estimate]);
-  const span = 1.05 * Math.max(...sizes, limit);
+function bar(run: Run, { label, read, fresh, cache }: Request, labels: Labels): string {
+  const span = spanOf(run);
+  const { calls, limit = 0 } = run;
   const isCached = calls.some(({ usage }) => usage.cache_read_input_tokens > 0);
   const count = (name: string, text: string) => `<span><i class="${name}"></i> ${text}</span>`;
   return `<div class="request" data-span="${span}" data-unit="${labels.unit}">
@@ -55,17 +59,22 @@ function bar({ calls, limit = 0 }: Run, { label, read, fresh, cache }: Request, 
 </div>`;
 }
 
-function controls(steps: Step[], start: number, labels: Labels): string {
+function controls(steps: Step[], start: number, run: Run, labels: Labels): string {
   const button = (name: "previous" | "next", sign: string) =>
     `<button type="button" data-do="${name}" title="${labels[name]}" aria-label="${labels[name]}">${sign}</button>`;
   const icon = (mark: string, style = "") => `<i class="${mark}" ${style}>${/\d/.exec(mark) ?? ""}</i>`; // of a layer the number
   const last = steps.length - 1;
   const marks = steps.map(({ mark }, i) => (mark ? icon(mark, `style="--at: ${i / last}"`) : ""));
+  const share = (tokens: number) => `${Math.round((100 * tokens) / spanOf(run))}%`;
+  const columns = steps.map(
+    ({ request: { read, fresh } }, i) =>
+      `<i style="--at: ${i / last}; --width: ${1 / last}; --old: ${fresh ? share(read) : 0}; --all: ${fresh ? share(read + fresh) : 0}"></i>`,
+  );
   const kinds = new Set(steps.flatMap(({ mark }) => mark ?? []));
   const legend = [...kinds].map((kind) => `<span>${icon(kind)} ${labels.legend[kind]}</span>`);
   return `<div class="controls">
 ${button("previous", "‹")}${button("next", "›")}<button type="button" class="play" data-do="play" data-play="${labels.play}" data-pause="${labels.pause}">${labels.play}</button>
-<div class="slide"><input type="range" min="0" max="${last}" value="${start}" aria-label="${labels.step}"><span class="marks" aria-hidden="true">${marks.join("")}</span></div>
+<div class="slide"><span class="chart" aria-hidden="true" style="--at: ${run.limit ? share(run.limit) : "200%"}">${columns.join("")}</span><input type="range" min="0" max="${last}" value="${start}" aria-label="${labels.step}"><span class="marks" aria-hidden="true">${marks.join("")}</span></div>
 <span class="count">${start + 1} / ${steps.length}</span>
 <p class="legend" aria-hidden="true">${legend.join("")}</p>
 </div>`;

@@ -122,13 +122,13 @@ class Story {
   /** With what the next model call sends, or would without the compaction to come, or the last one did. @returns the number of the step */
   step(name: string, says: string, more: Partial<Step> = {}): number {
     const { labels, run, isOpen, next, idle } = this;
-    const { reply, usage, estimate = 0, child = false } = run.calls[isOpen ? next - 1 : next] ?? {};
-    const isAhead = !isOpen && estimate > 0 && this.told < next && (!reply || this.clearsMore());
+    const { reply, usage, estimate, child = false } = run.calls[isOpen ? next - 1 : next] ?? {};
+    const isAhead = !isOpen && estimate && this.told < next && (!reply || this.clearsMore());
     const when = isOpen ? "last" : /^(call|summary)$/.test(name) ? "now" : "next";
     const label = isAhead ? labels.estimate : labels.modelCall(when, child, !reply, this.without);
     const read = isAhead ? idle.read : (usage?.cache_read_input_tokens ?? 0);
-    const prompt = usage && (isAhead ? estimate : promptOf(usage));
-    const cache = run.limit ? idle.cache : labels.share((100 * (prompt ?? 0)) / run.window);
+    const prompt = isAhead ? estimate.tokens : usage && promptOf(usage);
+    const cache = run.limit ? (isOpen ? "" : idle.cache) : labels.share((100 * (prompt ?? 0)) / run.window);
     const state = isOpen ? "idle" : `${idle.read > 0 ? "warm" : ""} ${isAhead ? "ahead" : ""}`;
     const request = prompt === undefined ? idle : { ...idle, label, read, fresh: prompt - read, cache, state };
     const line = more.line ?? this.lineOf(name);
@@ -296,27 +296,26 @@ class Story {
   /** Layer 1: past the limit, or when a request comes after a pause. */
   clear(child: boolean): void {
     const { labels } = this;
-    const { messages = [], estimate = 0, usage } = this.call ?? {};
-    const saved = estimate - (usage ? promptOf(usage) : 0);
+    const { messages = [], estimate: { tokens, saved } = { tokens: 0, saved: 0 } } = this.call ?? {};
     const isCold = this.cold === this.next;
-    const says = isCold ? labels.cold(saved) : labels.past(estimate, saved);
+    const says = isCold ? labels.cold(saved) : labels.past(tokens, saved);
     const now = this.step(isCold ? "cold" : "past", says, { mark: "layer 1" });
     this.told = this.next;
-    this.without = estimate;
+    this.without = tokens;
     this.replace(child, now, "cleared", labels.cleared(clearedIn(messages), isCold));
   }
 
   /** Before the call for a summary, the call, and after it. */
   summarize(child: boolean): void {
     const { labels, run } = this;
-    const { usage, estimate = 0 } = this.call ?? {};
+    const { usage, estimate: { tokens, saved } = { tokens: 0, saved: 0 } } = this.call ?? {};
     const isAsked = this.steps.at(-1)?.name === "run compact";
-    const before = isAsked ? labels.asked : labels.before(estimate, 0.4 * (run.limit ?? 0));
+    const before = isAsked ? labels.asked : labels.before(tokens, saved, 0.4 * (run.limit ?? 0));
     this.step(isAsked ? "asked" : "before", before, { mark: isAsked ? "layer 3" : "layer 2" });
     this.told = this.next;
     const struck = this.step("summary", usage ? labels.summary(promptOf(usage), usage) : "");
     this.next++;
-    this.without = estimate;
+    this.without = tokens;
     this.replace(child, struck, "after", labels.after(this.count(child), this.call?.messages.length ?? 0));
   }
 
@@ -338,8 +337,8 @@ class Story {
       this.add(child, [at], now, message, { brief: i !== made, sent: i < same ? now : undefined });
     }
     const isCold = this.cold === this.next; // there is nothing to lose
-    const price = this.labels.price(this.without - promptOf(usage), found, name === "after");
-    if (!isCold) this.step(`${name} price`, price);
+    const price = this.labels[`${name}Price`];
+    if (!isCold) this.step(`${name} price`, price(this.without - promptOf(usage), promptOf(usage) - found));
   }
 }
 

@@ -2,6 +2,7 @@
 import type { Usage } from "../../docs/runs.ts";
 
 export const number = (value: number) => value.toLocaleString("en-US");
+const about = (value: number) => number(Math.round(value / 100) * 100);
 
 const EN = {
   title: "A coding agent in six lessons",
@@ -80,20 +81,23 @@ const EN = {
     cached: (messages: number, fresh: number) =>
       `The model gets all ${messages} messages. This prompt begins with the last one sent, which the cache has: only ${fresh} tokens are new. A new one costs 25 times as much.`,
     past: (tokens: number, saved: number) =>
-      `About ${number(tokens)} tokens, past the limit. Layer 1 acts if it saves 40 % of the limit, or it wouldn’t pay: here ${number(saved)}. It will clear what is struck out.`,
+      `About ${number(tokens)} tokens, past the limit. Layer 1 acts if it saves 40 % of the limit, or it wouldn’t pay: here about ${about(saved)}. It will clear what is struck out.`,
     cold: (saved: number) =>
-      `Not past the limit, but the cache is cold: the prompt is paid for in full anyway. Layer 1 saves ${number(saved)}: it will clear what is struck out.`,
+      `Not past the limit, but the cache is cold: the prompt is paid for in full anyway. Layer 1 saves about ${about(saved)}: it will clear what is struck out.`,
     cleared: (results: number, isCold: boolean) =>
-      `Layer 1: ${results === 1 ? "one old result is a line now" : `${results} old results are a line each now`}. Short ones stay, the newest 3, and what the model hasn’t seen. ${isCold ? "No cached tokens are lost: there were none." : "Thinking is text: it’s signed together with what was before it."}`,
-    price: (room: number, found: number, isSummary: boolean) =>
-      `The gain: ${number(room)} tokens of room. The price: ${isSummary ? "the summary, and again" : "the replies have changed, so"} only the first prompt in the cache, ${number(found)} tokens, still begins this one.`,
-    before: (tokens: number, least: number) =>
-      `About ${number(tokens)} tokens, past the limit. Layer 1 would save less than ${number(least)}, 40 % of the limit. So layer 2: a summary.`,
-    asked: "Layer 3: the model has called the tool compact. So a summary comes before the next model call.",
+      `Layer 1: ${results === 1 ? "one old result is a line now" : `${results} old results are a line each now`}. Short ones stay, the newest 3 that the model has seen, and what it hasn’t seen.${isCold ? " No cached tokens are lost: there were none." : ""}`,
+    clearedPrice: (room: number, fresh: number) =>
+      `The gain: ${number(room)} tokens. The price: thinking is signed with what is before it, so now it’s text, and only the first prompt in the cache begins this one: ${number(fresh)} are new.`,
+    before: (tokens: number, saved: number, least: number) =>
+      `About ${number(tokens)} tokens, past the limit. Layer 1 would save about ${about(saved)}, less than 40 % of the limit (${number(least)}). So layer 2: a summary.`,
+    asked:
+      "Layer 3, whatever the size: the model has called the tool compact, so a summary comes before the next model call.",
     summary: (tokens: number, { output_tokens: out }: Usage) =>
       `A model call of its own writes a summary of what the model has seen: ${number(tokens)} tokens in, new is only the instruction; ${out} out. It will replace what is struck out.`,
     after: (before: number, after: number) =>
-      `${before} messages have become ${after}: the request; the summary, with the newest short file; “Understood.” from the program; the last tool call; its result, not seen yet.`,
+      `${before} messages have become ${after}: the request; the summary, and the newest short file; “Understood.”, the program’s reply to it; the last tool call; its result, not seen yet.`,
+    afterPrice: (room: number, fresh: number) =>
+      `The gain: ${number(room)} tokens. The price: that model call, what the summary leaves out, and again only the first prompt in the cache begins this one: ${number(fresh)} are new.`,
     killed:
       "This command kills the program, and all messages are gone. The transcript is still on disk, and ends with this tool call:",
     paused: "Nothing runs. After 300 seconds without a model call the prompt cache has expired: it is cold.",
@@ -177,20 +181,21 @@ const ZH: typeof EN = {
     cached: (messages, fresh) =>
       `模型收到全部 ${messages} 条消息。提示词以上一次发送的开头，那部分在缓存里：只有 ${fresh} token 是新的，单价是缓存命中的 25 倍。`,
     past: (tokens, saved) =>
-      `约 ${number(tokens)} token，超过上限。第一层能省下上限的 40% 才动手，否则不划算：这里省下 ${number(saved)}。将清除划掉的内容。`,
-    cold: (saved) =>
-      `没有超过上限，但缓存已冷，整个提示词反正要付全价。第一层能省下 ${number(saved)}，将清除划掉的内容。`,
+      `约 ${number(tokens)} token，超过上限。第一层能省下上限的 40% 才动手，否则不划算：这里约省 ${about(saved)}。将清除划掉的内容。`,
+    cold: (saved) => `没有超过上限，但缓存已冷，整个提示词反正要付全价。第一层约省 ${about(saved)}，将清除划掉的内容。`,
     cleared: (results, isCold) =>
-      `第一层：${results} 个旧结果只剩一行。很短的、最新的三个，以及模型还没有看过的，都保留。${isCold ? "不损失缓存：它本来就是空的。" : "思考变成文字：它是和前面的内容一起签名的。"}`,
-    price: (room, found, isSummary) =>
-      `得到的是空间：${number(room)} token。代价：${isSummary ? "写摘要的那次调用；而且同样，" : "回复变了，所以"}缓存里的提示词中，只有第一个（${number(found)} token）仍是这一次的开头。`,
-    before: (tokens, least) =>
-      `约 ${number(tokens)} token，超过上限，而第一层省下的不到 ${number(least)}，即上限的 40%，所以由第二层写摘要。`,
-    asked: "第三层：模型调用了 compact 工具，所以在下一次模型调用之前先写摘要。",
+      `第一层：${results} 个旧结果只剩一行。很短的、模型看过的最新三个，以及还没有看过的，都保留。${isCold ? "不损失缓存：它本来就是空的。" : ""}`,
+    clearedPrice: (room, fresh) =>
+      `得到 ${number(room)} token 的空间。代价：思考是和它前面的全部内容一起签名的，前面变了，所以改成文字发送。缓存里只有第一个提示词仍是现在的开头：${number(fresh)} token 是新的。`,
+    before: (tokens, saved, least) =>
+      `约 ${number(tokens)} token，超过上限。第一层约省 ${about(saved)}，不到上限的 40%（${number(least)}），所以由第二层写摘要。`,
+    asked: "第三层，不论大小：模型调用了 compact 工具，所以在下一次模型调用之前先写摘要。",
     summary: (tokens, { output_tokens: out }) =>
       `单独用一次模型调用，为模型看过的内容写摘要：发出 ${number(tokens)} token，新的只有写摘要的指令；写回 ${out} token。摘要将取代划掉的内容。`,
     after: (before, after) =>
-      `${before} 条消息变成 ${after} 条：请求；摘要，附上最近一个足够短的文件；程序代为回复的“Understood.”；最后的工具调用；它的结果，模型还没有看过。`,
+      `${before} 条消息变成 ${after} 条：请求；摘要和最近的短文件；程序对它的回复“Understood.”；最后的工具调用；它的结果，模型还没有看过。`,
+    afterPrice: (room, fresh) =>
+      `得到 ${number(room)} token 的空间。代价：刚才那次模型调用，摘要略去的内容，而且缓存里同样只有第一个提示词仍是现在的开头：${number(fresh)} token 是新的。`,
     killed: "这条命令杀死了程序，内存里的消息全部消失。会话记录还在磁盘上，最后一条是这个工具调用：",
     paused: "程序没有运行。300 秒没有模型调用，提示词缓存过期，变冷了。",
     disk: "磁盘上的会话记录以这几条结尾：",

@@ -240,7 +240,6 @@ describe("in s06", async () => {
       assert.equal(at.struck, lines.length);
       assert.ok(lines.length === (name === "past" ? 1 : 4) && !at.text.includes("[Previous"), `${lines.length}`);
       assert.deepEqual([cleared.messages, cleared.struck], [at.messages, 0]);
-      assert.equal(/Thinking is text/.test(cleared.says), name === "past", "after a pause it was text before");
       assert.equal(/No cached tokens are lost/.test(cleared.says), name === "cold");
       assert.equal(next.name, name === "past" ? "cleared price" : "run bash");
     }
@@ -279,16 +278,14 @@ describe("in s06", async () => {
     const first = promptOf(calls[0]?.usage as Run["calls"][0]["usage"]);
     for (const [i, says] of prices.entries()) {
       const at = compactions[i] ?? 0;
-      const { estimate = 0 } = calls[at]?.estimate ? (calls[at] ?? {}) : (calls[at - 1] ?? {});
+      const { estimate } = calls[at]?.estimate ? (calls[at] ?? {}) : (calls[at - 1] ?? {});
       const { usage } = calls[at] as Run["calls"][0];
-      assert.ok(says.startsWith(`The gain: ${number(estimate - promptOf(usage))} tokens of room`), says);
-      const found = usage.cache_read_input_tokens;
-      assert.equal(found, first);
+      assert.ok(says.startsWith(`The gain: ${number(Number(estimate?.tokens) - promptOf(usage))} tokens`), says);
+      assert.equal(usage.cache_read_input_tokens, first);
       assert.ok(
-        says.includes(`only the first prompt in the cache, ${number(found)} tokens, still begins this one`),
-        says,
+        says.includes(`only the first prompt in the cache begins this one: ${number(promptOf(usage) - first)} are new`),
       );
-      assert.equal(says.includes("The price: the summary"), i > 0, says);
+      assert.ok(says.includes(i > 0 ? "The price: that model call" : "The price: thinking is signed"), says);
     }
     const [, , , second] = seen;
     assert.match(second?.says ?? "", /only 156 tokens are new\. A new one costs 25 times as much/);
@@ -296,6 +293,17 @@ describe("in s06", async () => {
     assert.match(
       readFileSync(join(ROOT, "docs/s06_context_compact.md"), "utf8"),
       /for 25 times the price of reading it/,
+    );
+  });
+
+  test("what layer 1 saves, or would save, is what its code takes away", () => {
+    const saved = runOf(S06).calls.flatMap(({ estimate }) => estimate?.saved ?? []);
+    const told = ["past", "before", "cold"].map((name) =>
+      Number(/about (\d+),(\d+)[.,:]/.exec(from(name)[0].says)?.slice(1).join("")),
+    );
+    assert.deepEqual(
+      told,
+      [saved[0], saved[1], saved[3]].map((tokens) => Math.round(Number(tokens) / 100) * 100),
     );
   });
 
@@ -313,7 +321,7 @@ describe("in s06", async () => {
       if (name === "pause") isCold = true;
       if (/^(reply|run)/.test(name)) isCold = false;
       const isAfter = label.includes("(was"); // what a compaction leaves isn't in the cache yet
-      const known = isAfter ? [""] : isCold ? ["The cache is empty"] : prompts;
+      const known = isAfter || label.startsWith("Last") ? [""] : isCold ? ["The cache is empty"] : prompts;
       assert.ok(known.includes(cache), `${name}: ${cache}`);
       assert.equal(isWarm, !isCold && !label.startsWith("Last"), `${name}: what the last call sent isn't told apart`);
       assert.equal(fresh === "–", label.startsWith("No model call"), `${name}: ${fresh}`);
@@ -466,7 +474,7 @@ describe("the controls", () => {
           await page.setViewportSize(viewport);
           const { y = -1, height = 0 } = (await page.locator(".player .controls").boundingBox()) ?? {};
           assert.ok(y > 0 && y + height <= viewport.height, `${path}, ${viewport.width}: ${y}`);
-          assert.ok(height < 70, `${path}, ${viewport.width}: ${height}`);
+          assert.ok(height < 80, `${path}, ${viewport.width}: ${height}`);
         }
       });
   });
@@ -505,6 +513,31 @@ test("the slider goes to any step, by mouse and by keyboard, and has a mark for 
     assert.deepEqual(await isAt(page), [steps - 1, steps]);
     await page.keyboard.press("Home");
     assert.deepEqual(await isAt(page), [1, steps]);
+  });
+});
+
+test("above the slider a column for each step is as high as what the model call sends, under or above the limit", async () => {
+  await visit(S06, {}, async (page) => {
+    const bars = await walk(page, (player) =>
+      [".counts .read + b", ".counts .fresh + b"].map((part) =>
+        Number(player.querySelector(part)?.textContent?.replace(/\D/g, "")),
+      ),
+    );
+    const columns = await page
+      .locator(".player .chart i")
+      .evaluateAll((all) =>
+        all.map(({ style }) =>
+          [style.getPropertyValue("--old"), style.getPropertyValue("--all")].map(Number.parseFloat),
+        ),
+      );
+    const { calls, limit = 0 } = runOf(S06);
+    const span = 1.05 * Math.max(limit, ...calls.map(({ usage, estimate }) => estimate?.tokens ?? promptOf(usage)));
+    const isSent = bars.map(([, fresh]) => Number(fresh) > 0);
+    const wanted = bars.map(([read = 0, fresh = 0], i) =>
+      isSent[i] ? [read, read + fresh].map((tokens) => Math.round((100 * tokens) / span)) : [0, 0],
+    );
+    assert.deepEqual(columns, wanted);
+    assert.ok(isSent.includes(false));
   });
 });
 
