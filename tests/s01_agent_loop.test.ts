@@ -118,7 +118,23 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
     assert.deepEqual([rolesOf(messages), outputs(results)], [["user", "assistant", "user"], ["done"]]);
   });
 
-  step("runCall");
+  for (const [part, count, what] of [
+    ["agentLoop", 2, "the calls after it have one, too"],
+    ["runCall", 1, "it is an error"],
+  ] as const) {
+    step(part);
+    test(`a call that Ctrl-C stops has a result: ${what}`, async () => {
+      const stop = new AbortController();
+      const approve = async () => {
+        stop.abort(new Error("interrupted"));
+        stop.signal.throwIfAborted();
+      };
+      const calls = bash(...Array(count).fill("true"));
+      const { results } = await loop(lesson, [calls], { signal: stop.signal, approve });
+      assert.deepEqual(results.map(kindOf), Array(count).fill("an error"), "one for each call");
+    });
+  }
+
   test("a call that cannot be started tells the model what went wrong, and the next call runs", async () => {
     const [wrong, after] = ["echo a\0b", "echo after"].map((command) => use("bash", { command }));
     const reply = call(wrong ?? assert.fail(), use("none", {}), after ?? assert.fail());
@@ -129,16 +145,6 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
     assert.match(results[1]?.text ?? "", /none/);
     assert.deepEqual([results.map(({ failed }) => failed), results[2]?.text], [[true, true, false], "after"]);
     await goOn(lesson, messages);
-  });
-
-  test("a call that Ctrl-C stops has a result, and so has the next", async () => {
-    const stop = new AbortController();
-    const approve = async () => {
-      stop.abort(new Error("interrupted"));
-      stop.signal.throwIfAborted();
-    };
-    const { results } = await loop(lesson, [bash("true", "true")], { signal: stop.signal, approve });
-    assert.deepEqual(results.map(kindOf), ["an error", "an error"], "one for each of the two calls");
   });
 
   test("a result is printed, of a long one head and tail", async () => {

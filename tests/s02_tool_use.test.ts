@@ -91,15 +91,14 @@ onEach({ s02, s06 }, (lesson, test) => {
       TOOLS.pop();
       delete TOOL_HANDLERS.shout;
     });
-    const { results, printed } = await loop(lesson, [call(use("shout", { a: "b" }), use("shout", {})), say("done")]);
-    assert.match(printed, /shout.*"b".*\(now it runs\)/s);
-    assert.deepEqual(
-      results.map(({ text, failed }) => [text, failed]),
-      [
-        ['{"A":"B"}', false],
-        ["shout what?", true],
-      ],
-    );
+    const { results, printed } = await loop(lesson, [
+      call(use("shout", { a: "b\u202e" }), use("shout", {})),
+      say("done"),
+    ]);
+    assert.match(printed, /shout.*"b�".*\(now it runs\)/s, "a sign that turns the text around is shown as �");
+    const [shouted, failed] = results.map(({ text, failed }) => `${failed} ${text}`);
+    assert.equal(shouted, 'false {"A":"B\u202e"}');
+    assert.match(failed ?? "", /^true .*shout what\?/);
   });
 
   test("an unknown tool is an error that names the tools there are", async () => {
@@ -110,9 +109,14 @@ onEach({ s02, s06 }, (lesson, test) => {
       for (const each of [name, "bash", "read_file", "write_file", "edit_file"])
         assert.ok(results[i].text.includes(each), `${each}: ${results[i].text}`);
     }
-    const tools = TOOLS.filter(({ name }) => name !== "bash");
+    const tools = TOOLS.filter(({ name }) => name === "read_file");
     const turn = await loop(lesson, [call(use("bash", { command: "touch f" })), say("done")], { tools });
     assert.deepEqual([turn.results[0]?.failed, existsSync("f")], [true, false], "a tool that this turn does not have");
+    assert.match(
+      turn.results[0]?.text ?? "",
+      /^(?!.*write_file).*read_file/s,
+      "the error names the tools of this turn",
+    );
   });
 
   test("after Ctrl-C at the question no file changes, and no other call runs", async () => {
@@ -272,7 +276,10 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.equal(await runRead("f", 4), "4\n5");
     assert.equal(await runRead("f", 4, 2), "4\n5");
     assert.match(await runRead("f", 1, 2), /^1\n2\n(?!3\n)(?=.*\b3\b)(?=.*\boffset\b)/s, "3 remain");
+    assert.match(await runRead("f", 2, 2), /^2\n3\n(?=.*\b2\b)(?=.*\b4\b)/s, "2 remain, from line 4 on");
     await assert.rejects(async () => runRead("f", 6), /\b5\b/);
+    writeFileSync("blank", "1\n\n\n");
+    assert.match(await runRead("blank"), /^1\n\n/, "blank lines at the end are lines");
     writeFileSync("marked", "\ufeffa");
     assert.equal(await runRead("marked"), "\ufeffa", "with its mark of UTF-8");
     writeFileSync("empty", "");
@@ -296,12 +303,14 @@ onEach({ s02, s06 }, (lesson, test) => {
   test("read_file says what is wrong with a missing file, a folder, a binary file and one above 10 MB", async () => {
     await assert.rejects(async () => runRead("missing"), /missing/);
     execFileSync("mkfifo", ["pipe"]);
-    for (const path of [".", "pipe"]) await assert.rejects(async () => runRead(path), /bash/);
+    mkdirSync("sub");
+    for (const path of ["sub", "pipe"])
+      await assert.rejects(async () => runRead(path), new RegExp(`(?=.*${path}).*bash`));
     await assert.rejects(async () => runRead("/etc/passwd"), /passwd/);
     writeFileSync("large", "1\n");
     truncateSync("large", 10_000_001);
     await assert.rejects(async () => runRead("large", 1, 1), /(?=.*large)(?=.*\b10).*bash/);
-    for (const bytes of [Buffer.from("a\0b"), Buffer.from("caf\xe9", "latin1")]) {
+    for (const bytes of [Buffer.from(`${"a".repeat(10_000)}\0`), Buffer.from("caf\xe9", "latin1")]) {
       writeFileSync("blob", bytes);
       await assert.rejects(async () => runRead("blob"), /(?=.*blob).*bash/);
     }
@@ -365,11 +374,19 @@ onEach({ s02, s06 }, (lesson, test) => {
   step("runEdit");
   test("edit_file needs the old text exactly once, and says what is wrong with it", () => {
     writeFileSync("f", "x = 1;\nx = 1;\ny = 2;\n");
-    assert.throws(() => runEdit("f", "x = 1;", "y"), /\bf\b/);
-    assert.throws(() => runEdit("f", "X = 1;", "y"), /\bf\b/);
+    const why: string[] = [];
+    for (const old of ["x = 1;", "X = 1;"])
+      assert.throws(
+        () => runEdit("f", old, "y"),
+        ({ message }: Error) => why.push(message) > 0 && /\bf\b/.test(message),
+        "an error names the file",
+      );
+    assert.notEqual(why[0], why[1], "what is there twice is another error than what is not there");
     assert.equal(contentOf("f"), "x = 1;\nx = 1;\ny = 2;\n");
+    linkSync("f", "other"); // is still the old file after the rename
     runEdit("f", "1;\ny = 2", "1;\ny = 3");
     assert.equal(contentOf("f"), "x = 1;\nx = 1;\ny = 3;\n");
+    assert.equal(contentOf("other"), "x = 1;\nx = 1;\ny = 2;\n", "it's replaced at once, as by write_file");
   });
 
   test("edit_file does not take a text that overlaps itself for one that occurs once", () => {
@@ -385,6 +402,8 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.equal(contentOf("f"), `a ${signs} b`);
     runEdit("f", signs, "$&");
     assert.equal(contentOf("f"), "a $& b");
+    runEdit("f", " b", "\n");
+    assert.equal(contentOf("f"), "a $&\n", "also blanks at their ends");
   });
 
   test("edit_file keeps a CRLF file CRLF", () => {

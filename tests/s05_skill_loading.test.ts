@@ -49,6 +49,7 @@ onEach({ s05, s06 }, (lesson, test) => {
       "# One\n\nDo it.",
     ],
     ["may have CRLF line ends", "---\r\nname: one\r\ndescription: d\r\n---\r\n# One\r\n", "d", "# One"],
+    ["may have --- in its description", skillText("one", "a --- b"), "a --- b", "body"],
     ["may have --- in its body", skillText("one", "d", "a\n\n---\n\nb"), "d", "a\n\n---\n\nb"],
     [
       "may describe itself in several lines",
@@ -69,7 +70,9 @@ onEach({ s05, s06 }, (lesson, test) => {
   for (const [what, text, reason] of [
     ["without a head", "# Only a body\n", /name/],
     ["whose head is not closed", "---\nname: one\ndescription: d\n", /name/],
+    ["whose head is not at its beginning", `# One\n${skillText("one", "d")}`, /name/],
     ["whose YAML is wrong", "---\nname: one\ndescription: [unclosed\n---\nbody", /./],
+    ["whose YAML has a quote too few", skillText("one", '"unclosed'), /./],
     ["without a name", "---\ndescription: d\n---\nbody", /name/],
     ["with a name that breaks out of the tag", skillText("'a\"><b'", "d"), /name/],
     ["without a description", "---\nname: one\n---\nbody", /description/],
@@ -87,7 +90,7 @@ onEach({ s05, s06 }, (lesson, test) => {
 
   test("of two skills of one name the last folder counts", () => {
     const loader = loaderFor({ a: skillText("one", "d", "first"), b: skillText("one", "d", "last") });
-    assert.deepEqual([loader.warnings, loader.skills.size], [[], 1]);
+    assert.equal(loader.skills.size, 1);
     assert.match(loader.content("one"), /last/, "the body of the last folder");
   });
 
@@ -105,17 +108,23 @@ onEach({ s05, s06 }, (lesson, test) => {
     const skills = mkdtempSync(join(folder, "skills-"));
     writeFileSync(join(skills, "README.md"), "no skill");
     mkdirSync(join(skills, "notes"));
+    symlinkSync(join(OUTSIDE, "gone"), join(skills, "link"));
     const other = new lesson.SkillLoader(skills);
     assert.deepEqual([other.skills.size, other.warnings], [0, []]);
   });
 
   step("SkillLoader.descriptions");
   test("the system prompt has the name and description of each skill, and no body", () => {
-    const lines = /^.*pdf.*Work with PDF files\.\n.*weather.*Tell the weather\.$/m;
+    const lines = /^.*pdf.*Work with PDF files\..*\n.*weather.*Tell the weather\./m;
     assert.match(lesson.SYSTEM, lines, "a line for each skill");
     assert.doesNotMatch(lesson.SYSTEM, /pdftotext|window|broken/);
-    const loader = loaderFor({ a: skillText("one", "|\n  One: first,\n  then."), b: skillText("two", "Other.") });
-    assert.match(loader.descriptions(), /^.*one.*One: first, then\.\s*\n.*two.*Other\.$/, "a line for each skill");
+    const long = `Other, ${"long ".repeat(200)}end.`;
+    const loader = loaderFor({ a: skillText("one", "|\n  One: first,\n  then."), b: skillText("two", long) });
+    assert.match(
+      loader.descriptions(),
+      /^.*one.*One: first, then\..*\n.*two.*Other, .* end\..*$/,
+      "a line for each skill",
+    );
   });
 
   test("the system prompt says so if there are no skills", () => {
@@ -138,10 +147,10 @@ onEach({ s05, s06 }, (lesson, test) => {
   });
 
   test("a name that is unknown or no text is an error; the first lists the skills that exist", async () => {
-    const names = ["psd", "../pdf", "broken", "constructor", 7];
+    const names = ["psd", "pd", "../pdf", "broken", "constructor", 7];
     const { results } = await turn(lesson, [call(...names.map((name) => use("load_skill", { name }))), done]);
     for (const { text, failed } of results.slice(0, -1))
-      assert.match(`${failed} ${text}`, /true .*pdf, weather/s, "is_error, and the names");
+      assert.match(`${failed} ${text}`, /true .*pdf.*weather/s, "is_error, and the names");
     const { text, failed } = results.at(-1) ?? {};
     assert.match(`${failed} ${text}`, /true .*load_skill.*name/s, "is_error, and what is wrong");
   });

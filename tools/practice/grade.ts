@@ -8,9 +8,9 @@ import { build, type Plugin } from "esbuild";
 import { PROGRAM } from "../../tests/program.ts";
 import { type Code, type Lesson, read } from "../docs/lessons.ts";
 import type { Problem, State, Status } from "./child.ts";
-import { fileFor, type Line, stepsOf, suiteOf, textOf } from "./skeleton.ts";
+import { fileFor, type Line, stepsOf, suitesOf, textOf } from "./skeleton.ts";
 
-/** What is kept between runs: how many steps are green, one after the other, and the file of each step that ever was green. */
+/** What is kept between runs: which step is red, or how many there are, and the file of each step that ever was green. */
 export type Kept = { done: number; green: Record<string, string> };
 /** Where a reader is. `own`: unless the file cannot be parsed. `types`: what the compiler says. `isWhole`: all tests ran. */
 export type Progress = Kept & { state: State; own?: Code; failure?: Failure; types: string[]; isWhole: boolean };
@@ -22,20 +22,16 @@ type Options = Partial<Job> & { isWhole?: boolean; tell?: (news: string) => void
 /** Runs the tests of the steps up to the first that is red; if none is, all tests, unless not `isWhole`. */
 export async function check(lesson: Lesson, file: string, kept: Kept, options: Options = {}): Promise<Progress> {
   const checking = typesOf(file, options.signal);
-  let own: Code;
-  try {
-    own = read(fs.readFileSync(file, "utf8"));
-  } catch {
-    return { ...kept, state: "did not load", types: await checking, isWhole: false }; // the compiler says why
-  }
+  const text = fs.promises.readFile(file, "utf8");
+  const own = await text.then(read).catch(() => undefined);
+  if (!own) return { ...kept, state: "did not load", types: await checking, isWhole: false }; // the compiler says why
   const job = { patience: 5_000, ...options, lesson, own };
   let failure = await firstRed(job, kept);
   const goesOn = options.isWhole !== false && !failure;
   if (goesOn) options.tell?.("Each step is green. All tests of the program run…");
   if (goesOn) failure = await run({ ...job, patience: 2 * job.patience });
   if (goesOn && failure) failure = (await firstRed({ ...job, test: failure.test }, { green: {} })) ?? failure; // whose fault it is
-  const steps = stepsOf(lesson);
-  const done = goesOn || !failure ? steps.length : steps.findIndex(({ name }) => name === failure?.step);
+  const done = [...stepsOf(lesson).map(({ name }) => name), failure?.step].indexOf(failure?.step); // all, if it's no step's
   const types = await checking;
   const state = failure?.state ?? (types.length > 0 ? "red" : "green");
   return { ...kept, done, state, own, failure, types, isWhole: goesOn };
@@ -82,8 +78,11 @@ const PACKAGES = { sdk: "@anthropic-ai/sdk", zod: "zod" }; // one file of each s
 const packages = build({ ...PROGRAM, entryPoints: PACKAGES, outdir: ".", minify: true, write: false }); // slow: made once
 
 /** Compiles the tests, and the reader's file, which is each lesson's. */
-async function compile({ lesson }: Job, file: string): Promise<void> {
+async function compile({ lesson, step }: Job, file: string): Promise<void> {
   const folder = dirname(file);
+  const suites = join(folder, "suites.ts");
+  const imports = suitesOf(lesson, step).map((suite) => `import "${resolve(suite)}";`);
+  fs.writeFileSync(suites, imports.join("\n"));
   fs.chmodSync(folder, 0o711); // a test of root's runs the agent as another user
   for (const name of ["node_modules", "skills"]) fs.symlinkSync(resolve(name), join(folder, name));
   for (const { path, contents } of (await packages).outputFiles)
@@ -92,7 +91,7 @@ async function compile({ lesson }: Job, file: string): Promise<void> {
     onResolve({ filter: /\/agents\/s\d\d_/ }, () => ({ path: "../agents/lesson.mjs", external: true }));
   await build({
     ...PROGRAM,
-    entryPoints: { "tests/child": "tools/practice/child.ts", "tests/suite": suiteOf(lesson), "agents/lesson": file },
+    entryPoints: { "tests/child": "tools/practice/child.ts", "tests/suite": suites, "agents/lesson": file },
     outdir: folder,
     splitting: true,
     chunkNames: "tests/[hash]",

@@ -54,11 +54,10 @@ function keptOf(lesson: Lesson): Kept {
 /** The hint, or the lesson's own functions, for the step that was red in the last run. When all are green, the functions of all. */
 function helpFor(lesson: Lesson, isSolution = false): string {
   const steps = stepsOf(lesson);
-  const { done } = keptOf(lesson);
-  const current = steps[done];
+  const current = steps[keptOf(lesson).done];
   const names = (current ? [current] : steps).flatMap(({ functions }) => functions);
   if (isSolution) return names.map((name) => partOf(lesson, name).join("\n")).join("\n\n");
-  return current ? `Step ${done + 1} of ${steps.length}, ${current.name}: ${current.hint}` : "Each step is green.";
+  return current ? `Step ${current.name}: ${current.hint}` : "Each step is green.";
 }
 
 /** Shows the result, and again when the file is saved or a key is pressed. */

@@ -6,11 +6,12 @@ import { structuredPatch } from "diff";
 import { type Lesson, read } from "../docs/lessons.ts";
 import type { Problem } from "./child.ts";
 import type { Progress } from "./grade.ts";
-import { changedBetween, skeletonOf, stepsOf, suiteOf } from "./skeleton.ts";
+import { changedBetween, skeletonOf, stepsOf } from "./skeleton.ts";
 
 export function draw(lesson: Lesson, progress: Progress, seconds: number, next?: string): string {
-  const { state, own, failure, types, done, isWhole } = progress;
+  const { state, own, failure, types, isWhole } = progress;
   const { length } = stepsOf(lesson);
+  const done = isWhole ? length : progress.done; // also when a test of the whole program is red
   const bar = "█".repeat(done * 4).padEnd(length * 4, "░");
   const title = `${lesson.header[0]}   ${bar} ${done} of ${length} steps   ${state}   ${seconds.toFixed(1)} s\n\n`;
   const goOn = next ? `Next: npm run practice -- ${next}` : "That was the last lesson.";
@@ -19,8 +20,8 @@ export function draw(lesson: Lesson, progress: Progress, seconds: number, next?:
   if (state === "green") return `${title}All green. --solution shows how the lesson does it.\n${run}\n${goOn}\n`;
   const help = styleText("dim", `npm run practice -- ${lesson.name} --hint, --solution or --reset`);
   const blocks = [[`→ ${adviceFor(lesson, progress).join("\n  ")}`, help]];
-  if (types.length > 0) blocks.unshift([`✗ its ${own ? "types are" : "syntax is"} right\n`, ...types.slice(0, 5)]);
-  if (failure) blocks.unshift([`✗ ${failure.test}\n`, ...explain(lesson, failure.problem)]);
+  if (types.length > 0) blocks.unshift([`✗ its ${own ? "types" : "syntax"}\n`, ...types.slice(0, 5)]);
+  if (failure) blocks.unshift([`✗ ${failure.test}\n`, ...explain(failure.problem)]);
   return `${title}${blocks.map((lines) => lines.join("\n  ")).join("\n\n")}\n`;
 }
 
@@ -28,8 +29,8 @@ export function draw(lesson: Lesson, progress: Progress, seconds: number, next?:
 function adviceFor(lesson: Lesson, { state, own, failure, types, green, isWhole }: Progress): string[] {
   const steps = stepsOf(lesson);
   const current = steps.find(({ name }) => name === failure?.step);
-  const question = failure?.isLate ? "Is the machine busy? A key runs all tests again." : "Do yours fit together?";
-  if (failure && !current) return [`each step is green. ${question}`];
+  if (failure && !current)
+    return ["each step is green. Do they fit together? Was the machine busy? A key tries again."];
   const place = (failure && thrownAt(failure.problem)) ?? types[0]?.split(": ")[0];
   const isLost = state === "did not load" && place; // the line says more than a test
   if (!own || !current || isLost) return [`look at ${place}`];
@@ -54,13 +55,12 @@ function adviceFor(lesson: Lesson, { state, own, failure, types, green, isWhole 
 }
 
 /** What is wrong, in a few lines. */
-function explain(lesson: Lesson, problem: Problem): string[] {
+function explain(problem: Problem): string[] {
   const { message, stack, wanted, came, printed = "" } = problem;
-  const suite = suiteOf(lesson);
   const api = /\d{3} \{"type":"error".*?"message":"((?:[^"\\]|\\.)*)".*/;
   const lines = message.split("\n").filter(Boolean).slice(0, 6);
   if (wanted && came && !message.includes("write me: ")) lines.push(...compare(wanted, came));
-  const [, at] = new RegExp(`.*${suite}:(\\d+)`, "s").exec(stack) ?? []; // the last: not of a helper
+  const [, suite = "", at] = /.*(tests\/s\d\d\w+\.test\.ts):(\d+)/s.exec(stack) ?? []; // the last: not of a helper
   const code = at && readFileSync(suite, "utf8").split("\n")[Number(at) - 1]?.trim();
   if (code) lines.push(`${suite}:${at}   ${code}`);
   const thrown = thrownAt(problem);

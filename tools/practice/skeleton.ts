@@ -7,16 +7,19 @@ import { type Code, codeOf, type Lesson } from "../docs/lessons.ts";
 export type Step = { name: string; functions: string[]; page: string; hint: string };
 const steps: Record<string, Omit<Step, "name">[]> = parse(readFileSync(new URL("steps.yaml", import.meta.url), "utf8"));
 
-export const suiteOf = ({ file }: Lesson) => file.replace(/^agents(.*)ts$/, "tests$1test.ts");
 export const stepsOf = ({ name }: Lesson): Step[] =>
   (steps[name] ?? []).map((step) => ({ name: `${step.functions[0]}`, ...step }));
 
+/** The lesson's suite. For a step that changes what is in a lesson before, also that lesson's, which has cases for this one. */
+export function suitesOf({ file, before }: Lesson, step?: string): string[] {
+  const old = before && suitesOf(before, step).slice(stepsOf(before).some(({ name }) => name === step) ? 0 : 1);
+  return [file.replace(/^agents(.*)ts$/, "tests$1test.ts"), ...(old ?? [])];
+}
 export const partOf = (code: Code, name: string): string[] => codeOf(code, code.parts.get(name) ?? { from: 1, to: 0 });
 
 /** What is declared in `before` and is not the same now. */
-export function changedBetween(before: Code, now: Code): string[] {
-  return [...before.parts.keys()].filter((name) => `${partOf(before, name)}` !== `${partOf(now, name)}`);
-}
+export const changedBetween = (before: Code, now: Code): string[] =>
+  [...before.parts.keys()].filter((name) => `${partOf(before, name)}` !== `${partOf(now, name)}`);
 
 /** A lesson in which of its steps' functions only these are written. A step that changes the lesson before is as it was there. */
 export function skeletonOf(lesson: Lesson, written: string[] = []): string {
@@ -44,8 +47,7 @@ export const textOf = (lines: Line[]) => lines.map(({ text }) => text).join("\n"
 
 /** The file on which a step is graded: the reader's, with the lesson's own version of the other steps. */
 export function fileFor(lesson: Lesson, own: Code, step: string | undefined): Line[] {
-  const others = stepsOf(lesson).filter(({ name }) => step && step !== name);
-  const names = others.flatMap(({ functions }) => functions);
+  const names = stepsOf(lesson).flatMap(({ name, functions }) => (step && step !== name ? functions : []));
   return replaced(own, new Map(names.map((name) => [name, partOf(lesson, name)])));
 }
 

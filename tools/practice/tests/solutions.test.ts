@@ -2,9 +2,11 @@
 // in solutions/ is a lesson with changes: whole functions by their name, or parts of the text.
 
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, test } from "node:test";
+import { promisify } from "node:util";
 import { parse } from "yaml";
 import { type Lesson, read, readLessons } from "../../docs/lessons.ts";
 import { check, firstRed } from "../grade.ts";
@@ -46,8 +48,9 @@ function together(lesson: Lesson, solutions: Record<string, Changes>): Map<strin
   return programs;
 }
 
+const programs = folderOf("solutions"); // right ones, for the compiler
+
 describe("solutions", { concurrency: 3 }, () => {
-  let count = 0;
   for (const lesson of readLessons(root).values()) {
     const source = new URL(`solutions/${lesson.name}.yaml`, import.meta.url);
     const { right, wrong }: Solutions = parse(readFileSync(source, "utf8"));
@@ -56,12 +59,17 @@ describe("solutions", { concurrency: 3 }, () => {
     const known = Object.fromEntries(stepsOf(lesson).map(({ name }) => [name, text])); // that these are green is what steps.test.ts shows
 
     for (const [i, [names, changes]] of [...together(lesson, right)].entries()) {
+      const isFirst = i === 0; // of each lesson all tests run on one program: that takes longest
+      const folder = isFirst ? folderOf(`solutions-${lesson.name}`) : programs;
+      const file = join(folder, isFirst ? basename(lesson.file) : `${lesson.name}_${i}.ts`);
+      writeFileSync(file, changed(lesson, changes));
       test(`${lesson.name}, right: ${names.join("; ")}`, async () => {
-        const file = join(folderOf(`solution-${count++}`), basename(lesson.file));
-        writeFileSync(file, changed(lesson, changes));
-        const isWhole = i === 0; // of each lesson all tests run on one program: that takes longest
-        const options = { patience: 30_000, isWhole };
-        const { state, failure, types } = await check(lesson, file, { done: 0, green: { ...known } }, options);
+        const green = { ...known };
+        if (!isFirst) {
+          const own = read(readFileSync(file, "utf8"));
+          return assert.equal(await firstRed({ lesson, own, patience: 30_000 }, { green }), undefined);
+        }
+        const { state, failure, types } = await check(lesson, file, { done: 0, green }, { patience: 30_000 });
         assert.deepEqual([state, failure, types], ["green", undefined, []]);
       });
     }
@@ -76,4 +84,11 @@ describe("solutions", { concurrency: 3 }, () => {
       });
     }
   }
+
+  test("the right ones have the right types", async () => {
+    const { stdout } = await promisify(execFile)(join(root, "node_modules/.bin/tsc"), ["-p", programs]).catch(
+      (error) => error,
+    );
+    assert.equal(stdout, "");
+  });
 });

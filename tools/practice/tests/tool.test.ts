@@ -10,7 +10,7 @@ import { stripVTControlCharacters } from "node:util";
 import { read, readLessons } from "../../docs/lessons.ts";
 import { check } from "../grade.ts";
 import { draw } from "../screen.ts";
-import { skeletonOf } from "../skeleton.ts";
+import { fileFor, skeletonOf, stepsOf, textOf } from "../skeleton.ts";
 import { folderOf, root } from "./root.ts";
 
 const lessons = readLessons(root);
@@ -113,7 +113,7 @@ for (const [what, name, text, words] of [
     "an error of the compiler keeps the bar where it was, and names the line",
     "s03",
     changed("s03", "let roundsWithoutTodo = 0;", 'let roundsWithoutTodo = 0 as number | "";'),
-    /█ 2 of 2 steps(.|\n)*✗ its types are right\n\n {2}practice\/s03_todo_write\.ts:(\d+): .*\n(.|\n)*→ look at practice\/s03_todo_write\.ts:\2\n/,
+    /█ 2 of 2 steps(.|\n)*✗ its types\n\n {2}practice\/s03_todo_write\.ts:(\d+): .*\n(.|\n)*→ look at practice\/s03_todo_write\.ts:\2\n/,
   ],
   [
     "the reasons of the compiler are shown, too",
@@ -270,13 +270,25 @@ test("a key runs all tests again; without it a change runs those of the steps", 
 test("--hint and --solution are about the step that was red in the last run, and need no run", async () => {
   const { lesson, file } = lessonOf("s03");
   writeFileSync(file, skeletonOf(lesson, ["TodoManager.update", "TodoManager.render"]));
-  assert.match((await practice(["s03", "--hint"]))[1], /^Step 1 of 2, TodoManager\.update: /);
+  assert.match((await practice(["s03", "--hint"]))[1], /^Step TodoManager\.update: /);
   await practice(["s03", "--once"]);
   writeFileSync(file, "this is no code");
-  assert.match((await practice(["s03", "--hint"]))[1], /^Step 2 of 2, agentLoop: Count the rounds/);
+  assert.match((await practice(["s03", "--hint"]))[1], /^Step agentLoop: Count the rounds/);
   const [, shown] = await practice(["s03", "--solution"]);
   assert.match(shown, /^ {4}roundsWithoutTodo = /m);
   assert.doesNotMatch(shown, /write me|completed/);
+});
+
+test("a test of the whole program that is red is about the step that makes it so, and the bar stays full", async () => {
+  const { lesson, file, text } = lessonOf("s03");
+  const wrong = text.replace("% 3 ===", "% 4 ===");
+  writeFileSync(file, wrong);
+  const own = read(wrong);
+  const green = Object.fromEntries(stepsOf(lesson).map(({ name }) => [name, textOf(fileFor(lesson, own, name))]));
+  writeFileSync(`${file}.json`, JSON.stringify({ done: 2, green })); // as if the tests of the steps had let it pass
+  const [, printed] = await practice(["s03", "--once"]);
+  assert.match(printed, /█ 2 of 2 steps {3}red(.|\n)*→ step 2 of 2: look at agentLoop .*; the other steps are yours\n/);
+  assert.match((await practice(["s03", "--hint"]))[1], /^Step agentLoop: Count the rounds/);
 });
 
 test("if a step that was green turns red, what was changed since then is named", async () => {
@@ -332,7 +344,8 @@ test("--reset begins again, and keeps each old file", async () => {
   const { lesson, file } = lessonOf("s03");
   for (const text of ["first", "second"]) {
     writeFileSync(file, text);
-    await practice(["s03", "--reset"]);
+    const [, printed] = await practice(["s03", "--reset"]);
+    assert.match(printed, /→ step 1 of 2: write TodoManager\.update/, "and goes on with a run");
     assert.equal(readFileSync(file, "utf8"), skeletonOf(lesson));
   }
   const old = readdirSync(folder).filter((name) => name.endsWith(".old"));
