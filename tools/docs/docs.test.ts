@@ -253,7 +253,8 @@ test("the runs for the site's player are recorded, and named when their lesson h
   const prompt = { role: "user", blocks: [{ kind: "request", text: "look" }] };
   const shortened = { role: "user", blocks: [{ kind: "note", text: "in short" }] };
   const [, , { estimate, ...summed }] = calls;
-  assert.ok(estimate > 5, `what would have been sent: ${estimate}`);
+  assert.ok(estimate.tokens > 5, `what would have been sent: ${estimate.tokens}`);
+  assert.equal(estimate.saved, 0, "no result is old");
   assert.deepEqual(calls.with(2, summed), [
     { child: false, compacted: false, messages: [request], usage: usage(0, 0, 10, 3), reply: call },
     { child: true, compacted: false, messages: [prompt], usage: usage(0, 5, 0, 1), reply: end },
