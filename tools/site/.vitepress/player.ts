@@ -62,7 +62,8 @@ function bar(run: Run, { label, read, fresh, cache }: Request, labels: Labels): 
 function controls(steps: Step[], start: number, run: Run, labels: Labels): string {
   const button = (name: "previous" | "next", sign: string) =>
     `<button type="button" data-do="${name}" title="${labels[name]}" aria-label="${labels[name]}">${sign}</button>`;
-  const icon = (mark: string, style = "") => `<i class="${mark}" ${style}>${/\d/.exec(mark) ?? ""}</i>`; // of a layer the number
+  const icon = (mark: string, style = "") =>
+    `<i class="${Number(mark) ? "layer" : mark}" ${style}>${Number(mark) || ""}</i>`;
   const last = steps.length - 1;
   const marks = steps.map(({ mark }, i) => (mark ? icon(mark, `style="--at: ${i / last}"`) : ""));
   const share = (tokens: number) => `${Math.round((100 * tokens) / spanOf(run))}%`;
@@ -71,7 +72,7 @@ function controls(steps: Step[], start: number, run: Run, labels: Labels): strin
       `<i style="--at: ${i / last}; --width: ${1 / last}; --old: ${fresh ? share(read) : 0}; --all: ${fresh ? share(read + fresh) : 0}"></i>`,
   );
   const kinds = new Set(steps.flatMap(({ mark }) => mark ?? []));
-  const legend = [...kinds].map((kind) => `<span>${icon(kind)} ${labels.legend[kind]}</span>`);
+  const legend = [...kinds].map((kind) => `<span>${icon(kind)} ${labels.marks[kind] ?? kind}</span>`);
   return `<div class="controls">
 ${button("previous", "‹")}${button("next", "›")}<button type="button" class="play" data-do="play" data-play="${labels.play}" data-pause="${labels.pause}">${labels.play}</button>
 <div class="slide"><span class="chart" aria-hidden="true" style="--at: ${run.limit ? share(run.limit) : "200%"}">${columns.join("")}</span><input type="range" min="0" max="${last}" value="${start}" aria-label="${labels.step}"><span class="marks" aria-hidden="true">${marks.join("")}</span></div>
@@ -101,7 +102,8 @@ function showBlock({ kind, tool, text, more }: Block, from: number, labels: Labe
   const kinds: Record<string, string> = { ...labels.kinds, ...labels.notes };
   const [, note = ""] = /^\W(\w+)/.exec(text) ?? []; // <reminder>, <file …>, [Conversation compressed …]
   const label = `<span>${kinds[kind === "note" ? note : kind]}</span>${tool ? ` <code>${tool}</code>` : ""}`;
-  return `<div class="block ${kind}" data-from="${from}"><small>${label}</small><pre>${escaped(text)}</pre>${rest}</div>`;
+  const state = text.startsWith("[Previous: used ") ? "cleared" : "";
+  return `<div class="block ${kind} ${state}" data-from="${from}"><small>${label}</small><pre>${escaped(text)}</pre>${rest}</div>`;
 }
 
 /** Where a section leads to: the step that it is about, or the first and the last line. @throws when there is none */

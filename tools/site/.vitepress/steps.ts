@@ -30,7 +30,7 @@ const LINES: Record<string, string> = {
 export type Request = Record<"read" | "fresh" | "without", number> & Record<"label" | "cache" | "state", string>;
 /**
  * `line` is what runs, `inside` its function; of rounds that are one step, `first` and `last` are all their lines. `code` comes after what it
- * `says`, `value` beside the line. Sections name it: "call", "run bash". `mark` is what the slider shows there.
+ * `says`, `value` beside the line. Sections name it: "call", "run bash". `mark` is what the slider shows there, of a layer its number.
  */
 export type Step = {
   name: string;
@@ -42,7 +42,7 @@ export type Step = {
   code?: string;
   value?: string;
   request: Request;
-  mark?: "round" | "layer 1" | "layer 2" | "layer 3" | "remind" | "child" | "resume";
+  mark?: "round" | "1" | "2" | "3" | "reminder" | "subagent" | "resume";
 };
 /**
  * A message, or what happened: a sentence, a command. `at` has the step at which each block appears; at `arrived` it is in the
@@ -233,11 +233,11 @@ class Story {
   /** What comes back in one block of the results: of a tool, or if there is none, the reminder. */
   runTool(call: Block | undefined): number {
     const { labels } = this;
-    if (!call) return this.step("remind", labels.remind, { mark: "remind" });
+    if (!call) return this.step("remind", labels.remind, { mark: "reminder" });
     if (call.tool !== "task")
       return this.step(`run ${call.tool}`, labels.run(call.tool ?? ""), { code: inputOf(call) });
     this.isOpen = false;
-    const begins = this.step("child", labels.child, { mark: "child" });
+    const begins = this.step("child", labels.child, { mark: "subagent" });
     this.add(true, [begins], begins, undefined, { says: labels.child });
     this.turn(true);
     const ends = this.step("back", labels.back);
@@ -299,7 +299,7 @@ class Story {
     const { messages = [], estimate: { tokens, saved } = { tokens: 0, saved: 0 } } = this.call ?? {};
     const isCold = this.cold === this.next;
     const says = isCold ? labels.cold(saved) : labels.past(tokens, saved);
-    const now = this.step(isCold ? "cold" : "past", says, { mark: "layer 1" });
+    const now = this.step(isCold ? "cold" : "past", says, { mark: "1" });
     this.told = this.next;
     this.without = tokens;
     this.replace(child, now, "cleared", labels.cleared(clearedIn(messages), isCold));
@@ -311,7 +311,7 @@ class Story {
     const { usage, estimate: { tokens, saved } = { tokens: 0, saved: 0 } } = this.call ?? {};
     const isAsked = this.steps.at(-1)?.name === "run compact";
     const before = isAsked ? labels.asked : labels.before(tokens, saved, 0.4 * (run.limit ?? 0));
-    this.step(isAsked ? "asked" : "before", before, { mark: isAsked ? "layer 3" : "layer 2" });
+    this.step(isAsked ? "asked" : "before", before, { mark: isAsked ? "3" : "2" });
     this.told = this.next;
     const struck = this.step("summary", usage ? labels.summary(promptOf(usage), usage) : "");
     this.next++;

@@ -55,15 +55,7 @@ const EN = {
     share: (percent: number) => `${percent.toFixed(2)} % of the window`,
     cache: (tokens: number) => (tokens > 0 ? `Now in the cache: ${number(tokens)}` : "The cache is empty"),
     limit: (tokens: number) => `limit: ${number(tokens)}`,
-    legend: {
-      round: "round",
-      "layer 1": "clear",
-      "layer 2": "summary",
-      "layer 3": "asked",
-      remind: "reminder",
-      child: "subagent",
-      resume: "resume",
-    },
+    marks: { 1: "clear", 2: "summary", 3: "asked" } as Record<string, string>, // others say their name
     start: "The loop begins: the user’s request is the first message.",
     again: "The user’s next request is one more message.",
     check: (limit: number) =>
@@ -79,25 +71,25 @@ const EN = {
     remind: "Three rounds without todo: a reminder goes out with the results.",
     results: "What the tools returned is added as one message, in the role of the user. Back to the model.",
     cached: (messages: number, fresh: number) =>
-      `The model gets all ${messages} messages. This prompt begins with the last one sent, which the cache has: only ${fresh} tokens are new. A new one costs 25 times as much.`,
+      `The model gets all ${messages} messages. The cache has the prompt before, with which this one begins: only ${fresh} tokens are new. They cost 25 times as much as cached ones.`,
     past: (tokens: number, saved: number) =>
-      `About ${number(tokens)} tokens, past the limit. Layer 1 acts if it saves 40 % of the limit, or it wouldn’t pay: here about ${about(saved)}. It will clear what is struck out.`,
+      `About ${number(tokens)} tokens, past the limit. Layer 1 acts if that makes room for 40 % of the limit: here it saves about ${about(saved)}. It will clear what is struck out.`,
     cold: (saved: number) =>
       `Not past the limit, but the cache is cold: the prompt is paid for in full anyway. Layer 1 saves about ${about(saved)}: it will clear what is struck out.`,
     cleared: (results: number, isCold: boolean) =>
-      `Layer 1: ${results === 1 ? "one old result is a line now" : `${results} old results are a line each now`}. Short ones stay, the newest 3 that the model has seen, and what it hasn’t seen.${isCold ? " No cached tokens are lost: there were none." : ""}`,
+      `Layer 1: ${results === 1 ? "one old result is a line now" : `${results} old results are a line each now`}. ${isCold ? "The same stays as before. No cached tokens are lost: there were none." : "Short ones stay, the newest 3 that the model has seen, and what it hasn’t seen."}`,
     clearedPrice: (room: number, fresh: number) =>
-      `The gain: ${number(room)} tokens. The price: thinking is signed with what is before it, so now it’s text, and only the first prompt in the cache begins this one: ${number(fresh)} are new.`,
+      `The gain: ${number(room)} tokens. The price: after a change all thinking is sent as text, as its signature no longer fits. So the cache matches only up to the first reply: ${number(fresh)} are new.`,
     before: (tokens: number, saved: number, least: number) =>
-      `About ${number(tokens)} tokens, past the limit. Layer 1 would save about ${about(saved)}, less than 40 % of the limit (${number(least)}). So layer 2: a summary.`,
+      `About ${number(tokens)} tokens, past the limit. Layer 1 would save about ${about(saved)}, less than 40 % of the limit (${number(least)}): it would soon be full again. So layer 2, a summary.`,
     asked:
       "Layer 3, whatever the size: the model has called the tool compact, so a summary comes before the next model call.",
     summary: (tokens: number, { output_tokens: out }: Usage) =>
       `A model call of its own writes a summary of what the model has seen: ${number(tokens)} tokens in, new is only the instruction; ${out} out. It will replace what is struck out.`,
     after: (before: number, after: number) =>
-      `${before} messages have become ${after}: the request; the summary, and the newest short file; “Understood.”, the program’s reply to it; the last tool call; its result, not seen yet.`,
+      `${before} messages are ${after} now: the request; the summary and one short file, whole; “Understood.” by the program; the last tool call; its result, not seen yet.`,
     afterPrice: (room: number, fresh: number) =>
-      `The gain: ${number(room)} tokens. The price: that model call, what the summary leaves out, and again only the first prompt in the cache begins this one: ${number(fresh)} are new.`,
+      `The gain: ${number(room)} tokens. The price: that model call, what the summary leaves out, and again the cache matches only up to the request: ${number(fresh)} are new.`,
     killed:
       "This command kills the program, and all messages are gone. The transcript is still on disk, and ends with this tool call:",
     paused: "Nothing runs. After 300 seconds without a model call the prompt cache has expired: it is cold.",
@@ -156,15 +148,7 @@ const ZH: typeof EN = {
     share: (percent) => `窗口的 ${percent.toFixed(2)}%`,
     cache: (tokens) => (tokens > 0 ? `现在缓存中有 ${number(tokens)}` : "缓存是空的"),
     limit: (tokens) => `上限：${number(tokens)}`,
-    legend: {
-      round: "一轮",
-      "layer 1": "清除",
-      "layer 2": "摘要",
-      "layer 3": "要求",
-      remind: "提醒",
-      child: "子智能体",
-      resume: "恢复",
-    },
+    marks: { round: "一轮", 1: "清除", 2: "摘要", 3: "要求", reminder: "提醒", subagent: "子智能体", resume: "恢复" },
     start: "循环开始：用户请求是第一条消息。",
     again: "用户的下一个请求追加为一条新消息。",
     check: (limit) =>
@@ -179,23 +163,23 @@ const ZH: typeof EN = {
     remind: "连续三轮没有用 todo：提醒随结果一起发出。",
     results: "工具返回的结果以 user 的身份追加为一条消息，再交给模型。",
     cached: (messages, fresh) =>
-      `模型收到全部 ${messages} 条消息。提示词以上一次发送的开头，那部分在缓存里：只有 ${fresh} token 是新的，单价是缓存命中的 25 倍。`,
+      `模型收到全部 ${messages} 条消息。这一次以上一次的提示词开头，那部分在缓存里：只有 ${fresh} token 是新的，单价是缓存命中的 25 倍。`,
     past: (tokens, saved) =>
-      `约 ${number(tokens)} token，超过上限。第一层能省下上限的 40% 才动手，否则不划算：这里约省 ${about(saved)}。将清除划掉的内容。`,
+      `约 ${number(tokens)} token，超过上限。第一层能腾出上限的 40% 才动手：这里约省 ${about(saved)}。将清除划掉的内容。`,
     cold: (saved) => `没有超过上限，但缓存已冷，整个提示词反正要付全价。第一层约省 ${about(saved)}，将清除划掉的内容。`,
     cleared: (results, isCold) =>
-      `第一层：${results} 个旧结果只剩一行。很短的、模型看过的最新三个，以及还没有看过的，都保留。${isCold ? "不损失缓存：它本来就是空的。" : ""}`,
+      `第一层：${results} 个旧结果只剩一行。${isCold ? "保留的和上次一样。不损失缓存：它本来就是空的。" : "很短的、模型看过的最新三个，以及还没有看过的，都保留。"}`,
     clearedPrice: (room, fresh) =>
-      `得到 ${number(room)} token 的空间。代价：思考是和它前面的全部内容一起签名的，前面变了，所以改成文字发送。缓存里只有第一个提示词仍是现在的开头：${number(fresh)} token 是新的。`,
+      `得到 ${number(room)} token 的空间。代价：历史变了，思考的签名不再匹配，全部改成文字发送。所以缓存只匹配到第一个回复之前：${number(fresh)} token 是新的。`,
     before: (tokens, saved, least) =>
-      `约 ${number(tokens)} token，超过上限。第一层约省 ${about(saved)}，不到上限的 40%（${number(least)}），所以由第二层写摘要。`,
+      `约 ${number(tokens)} token，超过上限。第一层约省 ${about(saved)}，不到上限的 40%（${number(least)}），很快又会写满，所以由第二层写摘要。`,
     asked: "第三层，不论大小：模型调用了 compact 工具，所以在下一次模型调用之前先写摘要。",
     summary: (tokens, { output_tokens: out }) =>
       `单独用一次模型调用，为模型看过的内容写摘要：发出 ${number(tokens)} token，新的只有写摘要的指令；写回 ${out} token。摘要将取代划掉的内容。`,
     after: (before, after) =>
-      `${before} 条消息变成 ${after} 条：请求；摘要和最近的短文件；程序对它的回复“Understood.”；最后的工具调用；它的结果，模型还没有看过。`,
+      `${before} 条消息变成 ${after} 条：请求；摘要和一个完整的短文件；程序代写的“Understood.”；最后的工具调用；它的结果，模型还没有看过。`,
     afterPrice: (room, fresh) =>
-      `得到 ${number(room)} token 的空间。代价：刚才那次模型调用，摘要略去的内容，而且缓存里同样只有第一个提示词仍是现在的开头：${number(fresh)} token 是新的。`,
+      `得到 ${number(room)} token 的空间。代价：刚才那次模型调用，摘要略去的内容，而且缓存同样只匹配到用户请求为止：${number(fresh)} token 是新的。`,
     killed: "这条命令杀死了程序，内存里的消息全部消失。会话记录还在磁盘上，最后一条是这个工具调用：",
     paused: "程序没有运行。300 秒没有模型调用，提示词缓存过期，变冷了。",
     disk: "磁盘上的会话记录以这几条结尾：",
