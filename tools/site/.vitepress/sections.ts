@@ -51,10 +51,11 @@ export const SECTIONS: Record<string, Record<string, string>> = {
     "1-layer-1-clear-old-results": "cleared",
     "2-layer-2-summarize": "summary",
     "3-layer-3-on-request": "asked",
-    "4-when-it-compacts": "cold",
+    "4-when-it-compacts": "pause",
     "5-what-stays": "line: function lastStep",
     "6-the-transcript-and---resume": "resume",
     "7-what-recovers": "line: function callOrCompact",
+    "8-what-it-costs": "cold",
     "try-it": "if 2",
   },
 };
