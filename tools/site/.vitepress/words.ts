@@ -79,7 +79,7 @@ const EN = {
     cleared: (results: number, isCold: boolean) =>
       `Layer 1: ${results === 1 ? "one old result is a line now" : `${results} old results are a line each now`}. ${isCold ? "The same stays as before. No cached tokens are lost: there were none." : "Short ones stay, the newest 3 that the model has seen, and what it hasn’t seen."}`,
     clearedPrice: (room: number, fresh: number) =>
-      `The gain: ${number(room)} tokens. The price: after a change all thinking is sent as text, as its signature no longer fits. So the cache matches only up to the first reply: ${number(fresh)} are new.`,
+      `The gain: ${number(room)} tokens. The price: all thinking is sent as text, as its signature no longer fits. So the cache matches only up to the request: ${number(fresh)} are new.`,
     before: (tokens: number, saved: number, least: number) =>
       `About ${number(tokens)} tokens, past the limit. Layer 1 would save about ${about(saved)}, less than 40 % of the limit (${number(least)}): it would soon be full again. So layer 2, a summary.`,
     asked:
@@ -87,9 +87,9 @@ const EN = {
     summary: (tokens: number, { output_tokens: out }: Usage) =>
       `A model call of its own writes a summary of what the model has seen: ${number(tokens)} tokens in, new is only the instruction; ${out} out. It will replace what is struck out.`,
     after: (before: number, after: number) =>
-      `${before} messages are ${after} now: the request; the summary and one short file, whole; “Understood.” by the program; the last tool call; its result, not seen yet.`,
+      `${before} messages are ${after} now: the request; the summary and the latest short file; “Understood.” by the program; the last tool call; its result, not seen yet.`,
     afterPrice: (room: number, fresh: number) =>
-      `The gain: ${number(room)} tokens. The price: that model call, what the summary leaves out, and again the cache matches only up to the request: ${number(fresh)} are new.`,
+      `The gain: ${number(room)} tokens. The price: that model call, and what the summary leaves out. It follows the request, so the cache matches only up to there: ${number(fresh)} are new.`,
     killed:
       "This command kills the program, and all messages are gone. The transcript is still on disk, and ends with this tool call:",
     paused: "Nothing runs. After 300 seconds without a model call the prompt cache has expired: it is cold.",
@@ -170,16 +170,16 @@ const ZH: typeof EN = {
     cleared: (results, isCold) =>
       `第一层：${results} 个旧结果只剩一行。${isCold ? "保留的和上次一样。不损失缓存：它本来就是空的。" : "很短的、模型看过的最新三个，以及还没有看过的，都保留。"}`,
     clearedPrice: (room, fresh) =>
-      `得到 ${number(room)} token 的空间。代价：历史变了，思考的签名不再匹配，全部改成文字发送。所以缓存只匹配到第一个回复之前：${number(fresh)} token 是新的。`,
+      `得到 ${number(room)} token 的空间。代价：思考的签名不再匹配，全部改成文字发送。所以缓存只匹配到用户请求为止：${number(fresh)} token 是新的。`,
     before: (tokens, saved, least) =>
       `约 ${number(tokens)} token，超过上限。第一层约省 ${about(saved)}，不到上限的 40%（${number(least)}），很快又会写满，所以由第二层写摘要。`,
     asked: "第三层，不论大小：模型调用了 compact 工具，所以在下一次模型调用之前先写摘要。",
     summary: (tokens, { output_tokens: out }) =>
       `单独用一次模型调用，为模型看过的内容写摘要：发出 ${number(tokens)} token，新的只有写摘要的指令；写回 ${out} token。摘要将取代划掉的内容。`,
     after: (before, after) =>
-      `${before} 条消息变成 ${after} 条：请求；摘要和一个完整的短文件；程序代写的“Understood.”；最后的工具调用；它的结果，模型还没有看过。`,
+      `${before} 条消息变成 ${after} 条：请求；摘要和最近的短文件；程序代写的“Understood.”；最后的工具调用；它的结果，模型还没有看过。`,
     afterPrice: (room, fresh) =>
-      `得到 ${number(room)} token 的空间。代价：刚才那次模型调用，摘要略去的内容，而且缓存同样只匹配到用户请求为止：${number(fresh)} token 是新的。`,
+      `得到 ${number(room)} token 的空间。代价：刚才那次模型调用，和摘要略去的内容。摘要紧跟在用户请求之后，所以缓存只匹配到请求为止：${number(fresh)} token 是新的。`,
     killed: "这条命令杀死了程序，内存里的消息全部消失。会话记录还在磁盘上，最后一条是这个工具调用：",
     paused: "程序没有运行。300 秒没有模型调用，提示词缓存过期，变冷了。",
     disk: "磁盘上的会话记录以这几条结尾：",
