@@ -282,16 +282,11 @@ describe("in s06", async () => {
       const { usage } = calls[at] as Run["calls"][0];
       assert.ok(says.startsWith(`The gain: ${number(Number(estimate?.tokens) - promptOf(usage))} tokens`), says);
       assert.equal(usage.cache_read_input_tokens, first);
-      assert.ok(
-        says.endsWith(
-          `matches only up to the ${i > 0 ? "request" : "first reply"}: ${number(promptOf(usage) - first)} are new. `,
-        ),
+      assert.match(
         says,
+        new RegExp(`matches only up to (the request|there): ${number(promptOf(usage) - first)} are new`),
       );
-      assert.ok(
-        says.includes(i > 0 ? "The price: that model call" : "The price: after a change all thinking is sent as text"),
-        says,
-      );
+      assert.ok(says.includes(i > 0 ? "The price: that model call" : "The price: all thinking is sent as text"), says);
     }
     const [, , , second] = seen;
     assert.match(second?.says ?? "", /only 156 tokens are new\. They cost 25 times as much/);
