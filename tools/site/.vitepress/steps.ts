@@ -262,7 +262,7 @@ class Story {
     const [line, first, last] = ["run", "call", "results"].map((name) => this.lineOf(name));
     const lines = { line, first, last };
     const more = { code: listOf(tools.map(commandOf)), mark: "round" as const };
-    const isSecond = next === 0 && run.limit;
+    const isFirst = next === 0 && run.limit; // after it, how the cache works
     this.isKilled = this.resultsAfter(this.next - 1) === undefined;
     const now = this.isKilled
       ? this.step("killed", labels.killed, { ...more, request: this.idle })
@@ -275,7 +275,7 @@ class Story {
       const at = results?.blocks.map(({ kind }) => (kind === "note" && !run.limit ? this.runTool(undefined) : now));
       if (results && at) this.add(child, at, now, results, { brief: isBrief, sent });
     }
-    const usage = isSecond && this.call?.usage;
+    const usage = isFirst && this.call?.usage;
     if (usage) this.step("call", labels.cached(this.count(child), promptOf(usage) - usage.cache_read_input_tokens));
     return !this.isKilled;
   }
