@@ -21,7 +21,7 @@ const s05 = await import("../agents/s05_skill_loading.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
 
 const PASS: Failure = { kind: "slow", delay: 0 }; // no failure: the next one is for a later request
-const STOPPED = /interrupt|cancel|stop|abort/i;
+const STOPPED = /interrupt|cancel|stop|abort|ctrl-c/i;
 const never = new AbortController().signal;
 const isThere = (name: string, cwd = folder) => existsSync(join(cwd, name));
 const rolesOf = (messages: harness.Messages) => messages.map(({ role }) => role);
@@ -135,6 +135,14 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
     });
   }
 
+  test("a no reaches the model with all that the user said", async () => {
+    const approve = async () => {
+      throw new Error(`the user said no: ${"because ".repeat(100)}that is all`);
+    };
+    const { results } = await loop(lesson, [bash("true"), say("ok")], { approve });
+    assert.match(results[0]?.text ?? "", /no: (because ){100}that is all/);
+  });
+
   test("a call that cannot be started tells the model what went wrong, and the next call runs", async () => {
     const [wrong, after] = ["echo a\0b", "echo after"].map((command) => use("bash", { command }));
     const reply = call(wrong ?? assert.fail(), use("none", {}), after ?? assert.fail());
@@ -181,7 +189,8 @@ onEach({ s01, s02, s06 }, (lesson, test) => {
   step("runTool");
   test("tells the model that a tool doesn't exist, or that its input is wrong", async () => {
     const calls = [use("python", {}), use("constructor", {}), use("bash", {}), use("bash", { command: ["ls"] })];
-    const { error, messages, results } = await loop(lesson, [call(...calls), say("sorry")]);
+    const approve = async () => assert.fail("nobody should be asked");
+    const { error, messages, results } = await loop(lesson, [call(...calls), say("sorry")], { approve });
     assert.equal(error, undefined);
     for (const [i, words] of [/(?=.*python)(?=.*\bbash\b)/s, /constructor/, /command/, /command/].entries()) {
       const { text = "", failed } = results[i] ?? {};
@@ -192,7 +201,7 @@ onEach({ s01, s02, s06 }, (lesson, test) => {
   });
 
   test("shows the whole of a command and asks before it runs; after a no the model reads what the user said", async () => {
-    const command = `touch a # ${"x".repeat(3_000)} middle ${"x".repeat(3_000)}`;
+    const command = `echo a > a # ${"x".repeat(3_000)} middle\ntrue ${"x".repeat(3_000)}`;
     const approve = async (question: string) => {
       assert.ok(!isThere("a"), "nothing has run");
       assert.match(question, /\w/, "a question has words");
@@ -200,7 +209,8 @@ onEach({ s01, s02, s06 }, (lesson, test) => {
       throw new Error("the user said no: use b");
     };
     const { printed, results } = await loop(lesson, [bash(command), say("ok")], { approve });
-    assert.ok(printed.split("(here the user answers)")[0]?.includes(command), "all of it is shown before the answer");
+    const [shown = ""] = printed.split("(here the user answers)");
+    for (const line of command.split("\n")) assert.ok(shown.includes(line), "all of it is shown before the answer");
     assert.match(`${results[0]?.failed} ${results[0]?.text}`, /^true .*the user said no: use b/);
     assert.ok(!isThere("a"), "it has not run");
   });
@@ -250,6 +260,16 @@ onEach({ s01, s06 }, (lesson, test) => {
       const { error, messages } = await turn(lesson, []);
       assert.match(error ?? "", /401/);
       assert.deepEqual(plain(messages), plain([user("go")]));
+    });
+
+    test("keeps finished calls when the API stays busy", async () => {
+      const busy: Failure = { kind: "status", status: 529, retryAfter: 0.01 };
+      server.fail(PASS, busy, busy, busy);
+      for (const message of Array(3).fill(/Overloaded/)) expectRejection(message);
+      const { error, messages, results } = await turn(lesson, [bash("echo kept")]);
+      assert.match(error ?? "", /529/);
+      assert.deepEqual([outputs(results), textsIn(messages)[0]], [["kept"], "go"]);
+      await goOn(lesson, messages);
     });
 
     test("keeps finished calls when the stream breaks in the middle", async () => {
@@ -343,6 +363,7 @@ onEach({ s01, s06 }, (lesson, test) => {
     for (const [what, content, kept] of [
       ["blank text", [before, blank, command, after, command, words], [before, command, after, command, words]],
       ["thinking at the end", [before, command, command, after], [before, command, command]],
+      ["thinking before blank text at the end", [before, command, command, after, blank], [before, command, command]],
       ["redacted thinking at the end", [before, command, command, after, redacted], [before, command, command]],
     ] satisfies [string, ReplyBlock[], ReplyBlock[]][]) {
       test(`sends a reply with ${what} back without that block, and runs its calls`, async () => {
@@ -353,6 +374,21 @@ onEach({ s01, s06 }, (lesson, test) => {
         await goOn(lesson, messages);
       });
     }
+
+    test("keeps text as it came, in any language, but no thinking after it", async () => {
+      const text: ReplyBlock = { type: "text", text: "完成了。\n" };
+      const { error, messages } = await loop(lesson, [call(before, text, after, command), call(before, text, after)]);
+      assert.equal(error, undefined);
+      assert.deepEqual(textsIn(messages, "assistant"), [text.text, text.text]);
+      assert.deepEqual(
+        [1, 3].map((i) => blocksOf(messages[i] ?? user("")).map(({ type }) => type)),
+        [
+          ["thinking", "text", "thinking", "tool_use"],
+          ["thinking", "text"],
+        ],
+      );
+      await goOn(lesson, messages);
+    });
 
     for (const [what, reply] of Object.entries<Reply>({
       "no blocks": call(),
@@ -372,7 +408,7 @@ onEach({ s01, s06 }, (lesson, test) => {
       test(`drops a reply that is cut (${kind}), and runs none of its calls`, async () => {
         server.fail(PASS, { kind });
         const { error, messages, results } = await turn(lesson, [bash("echo kept"), bash("touch a", "touch b")]);
-        assert.match(error ?? "nothing", WHY);
+        assert.match(error ?? "nothing", /^\w+: .*(max_tokens|token|window|limit|cut|long)/i, "it says why");
         assert.deepEqual([isThere("a"), isThere("b")], [false, false]);
         assert.deepEqual(outputs(results), ["kept"]);
         server.fail({ kind });
@@ -389,6 +425,8 @@ onEach({ s01, s06 }, (lesson, test) => {
       assert.match(error ?? "nothing", WHY);
       assert.deepEqual(rolesOf(messages), ["user", "assistant"], "what was there before");
       assert.ok(!isThere("harm"), "nothing has run");
+      await turn(lesson, [{ ...call(), stop_reason: "refusal" }], { messages, request: "something worse" });
+      assert.deepEqual(rolesOf(messages), ["user", "assistant"], "also if the refusal has no words");
       assert.doesNotMatch(JSON.stringify(await goOn(lesson, messages)), /something bad|echo harmless|touch harm/);
     });
   });
@@ -652,7 +690,7 @@ describe("side by side", { concurrency: 6, timeout: 120_000 }, () => {
         await run.waitFor(prompt);
         run.type("make files\r");
         for (const [i, answer] of answers.entries()) {
-          await run.waitFor(`touch ${"abcdefg"[i]} # �[2J\r\n`);
+          await run.waitFor(`touch ${"abcdefg"[i]} # �[2J`);
           await run.waitFor(QUESTION);
           run.type(`${answer}\r`);
         }

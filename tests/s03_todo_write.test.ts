@@ -6,6 +6,7 @@ import type { Messages } from "../agents/s03_todo_write.ts";
 import { bash, blocksOf, call, goOn, onEach, say, step, turn, use } from "./harness.ts";
 
 const s03 = await import("../agents/s03_todo_write.ts");
+const s04 = await import("../agents/s04_subagent.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
 
 type Status = "pending" | "in_progress" | "completed";
@@ -92,6 +93,12 @@ onEach({ s03, s06 }, (lesson, test) => {
     const schema = JSON.stringify(lesson.TOOLS.find(({ name }) => name === "todo")?.input_schema);
     for (const part of ['"in_progress"', '"text"', '"required":["items"]']) assert.ok(schema.includes(part), part);
     assert.match(lesson.SYSTEM, /todo/);
+  });
+});
+
+onEach({ s03, s04, s06 }, (lesson, test) => {
+  beforeEach(() => {
+    lesson.TODO.items = [];
   });
 
   step("agentLoop");
