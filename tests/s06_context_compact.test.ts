@@ -173,6 +173,8 @@ describe("the limit", () => {
     const before = s06.estimateTokens(talk.messages, talk.options);
     const added = s06.estimateTokens([...talk.messages, user("x".repeat(3_000))], talk.options) - before;
     assert.ok(Math.abs(added - 1_000) < 60, `${added}: 3 characters are a token here`);
+    const [latin, chinese] = ["x", "中"].map((sign) => s06.estimateTokens([user(sign.repeat(900))], talk.options));
+    assert.equal(chinese, latin, "characters, not bytes");
   });
 
   test("is not misled by a server that counts wrong: a token has 0.5 to 10 characters", async () => {
@@ -217,6 +219,15 @@ describe("before each call", () => {
     }
   });
 
+  test("past the limit 20,000 tokens are not enough, which they are in a cold cache", async () => {
+    server.contextLimit = 300_000; // it counts 3 characters as a token, and a new conversation 4
+    const results = ["old ".repeat(30_000), "a", "b", "c"].flatMap((text, i) => round("bash", text, `call_${i}`));
+    const talk = talkTo(s06, [user("go"), ...results, { role: "assistant", content: "words ".repeat(95_000) }]);
+    const { sent } = await watch(() => s06.compactIfNeeded(talk.messages, talk.options), [say("A summary.")]);
+    assert.equal(kinds(sent), "summary");
+    assert.ok(contents(sent[0]?.messages)[0]?.startsWith("old "), "nothing was cleared before it");
+  });
+
   test("if that is not enough a summary is made, when a request arrives and within a turn", async () => {
     fileOf("a.txt", 6_000); // 2,000 tokens
     const first = talkTo(small);
@@ -253,14 +264,17 @@ describe("before each call", () => {
 
   test("layer 3 acts once, after the round in which the model calls compact, and passes on what to keep", async () => {
     const talk = talkTo(s06);
-    await talk.ask("first", say("words ".repeat(2_000)));
-    const replies = [call(use("compact", { focus: "the names" })), say("A summary."), say("words ".repeat(2_000))];
+    const long = say("words ".repeat(2_000));
+    await talk.ask("first", long);
+    const replies = [call(use("compact", { focus: "the names" })), say("A summary."), long];
     const { sent, printed, error } = await talk.ask("second", ...replies);
     assert.deepEqual([error, kinds(sent)], ["", "call summary call"]);
     assert.match(lastTextOf(sent[1] ?? assert.fail()), /the names/, "what to keep");
     assert.match(printed, /\[manual compact\]/, "the user reads that");
     assert.deepEqual(outline(sent[2]?.messages), ["second", "compressed", "Understood.", "calls", "results"]);
-    assert.equal(kinds((await talk.ask("third", say("ok"))).sent), "call");
+    assert.equal(kinds((await talk.ask("third", long)).sent), "call");
+    const { sent: plainly } = await talk.ask("fourth", call(use("compact", {})), say("A summary."), long);
+    assert.doesNotMatch(lastTextOf(plainly[1] ?? assert.fail()), /undefined/, "nothing has to be kept above all");
     talk.state.compactAsked = {};
     const { error: thrown } = await watch(() =>
       s06.compactIfNeeded(talk.messages, { ...talk.options, signal: AbortSignal.abort() }),
@@ -290,7 +304,13 @@ test("layer 1 clears old long results, but not the three newest, those of load_s
 });
 
 test("what is not answered begins with its calls: a summary keeps them, with their results", async () => {
-  const { messages, options } = talkTo(small, [user("words ".repeat(3_000)), ...round("bash", "fine", "call_1")]);
+  const [reply, results] = round("bash", "fine", "call_1") as [Anthropic.MessageParam, Anthropic.MessageParam];
+  const calls = [...blocksOf(reply), { type: "text" as const, text: "I wait for it." }]; // the call isn't the last block
+  const { messages, options } = talkTo(small, [
+    user("words ".repeat(3_000)),
+    { role: "assistant", content: calls },
+    results,
+  ]);
   await watch(() => small.autoCompact(messages, "tool", options), [say("A summary.")]);
   assert.deepEqual(outline(messages).slice(1), ["compressed", "Understood.", "calls", "results"]);
 });
@@ -377,7 +397,8 @@ describe("layer 2", () => {
     const wrong = use("edit_file", { path: "denied", old_text: "none", new_text: "x" });
     const part = use("read_file", { path: "b", offset: 2, limit: 1 });
     const talk = talkTo(medium);
-    const calls = call(path("gone"), path("a"), path("d"), part, edit, wrong, path("e"), path("./e"));
+    const write = use("write_file", { path: "a", content: "one\ntwo of a\nthree" });
+    const calls = call(path("gone"), write, path("d"), part, edit, wrong, path("e"), path("./e"));
     await talk.ask("go", calls, say("words ".repeat(1_000)));
     fs.rmSync("gone");
     fs.writeFileSync("d", lines);
@@ -388,9 +409,10 @@ describe("layer 2", () => {
     assert.deepEqual(afterSummary(talk.messages[0], "A summary."), five, "five files");
     await talk.ask("more", call(path("long"), path("a")), say("words ".repeat(1_000)));
     fs.rmSync("c");
+    fs.symlinkSync("/etc/passwd", "c");
     await talk.compact(say("A second summary."));
     const three = afterSummary(talk.messages[0], "A second summary.");
-    assert.deepEqual(three, [a, e, b], "not one that is too long, or gone");
+    assert.deepEqual(three, [a, e, b], "not one that is too long, gone, or outside the workspace now");
   });
 
   step("autoCompact");
@@ -402,6 +424,7 @@ describe("layer 2", () => {
       [/Bad request/, fine, { kind: "status", status: 400 }],
       [/empty/, say(" \n")],
       [/call/, call(use("bash", { command: "touch ran" }))],
+      [/call/, call({ type: "text", text: "I look first." }, use("bash", { command: "touch ran" }))],
     ];
     expectRejection(/Bad request/);
     for (const [reason, summary, failure] of bad) {
@@ -432,6 +455,13 @@ describe("layer 2", () => {
     assert.match((await talk.compact()).error, /abort/i, "autoCompact throws, too");
   });
 
+  test("takes all the text of a summary", async () => {
+    const talk = await longTalk();
+    const parts = ["A summary,", " in two parts."].map((text) => ({ type: "text" as const, text }));
+    await talk.compact({ content: parts, thinks: false });
+    assert.match(textsOf(talk.messages[0]).join("\n"), /A summary,\s* in two parts\./);
+  });
+
   test("does not summarize what is shorter than a summary, and says so", async () => {
     const talk = talkTo(s06);
     await talk.ask("hi", say("hello"));
@@ -447,12 +477,13 @@ test("each rewrite strips thinking, which no longer fits, and keeps its words as
   fileOf("a.txt", 3_500);
   const four = Array(4).fill(use("read_file", { path: "a.txt" }));
   const thinking = ["I note this", " "].map((thinking) => ({ type: "thinking" as const, thinking }));
-  const reply = call(...thinking, { type: "redacted_thinking" }, ...four);
+  const between = { type: "thinking" as const, thinking: "and this" };
+  const reply = call(...thinking, { type: "redacted_thinking" }, ...four.slice(2), between, ...four.slice(2));
   const { error, sent } = await talkTo(medium).ask("go", reply, reply, reply, say("done"));
   assert.equal(error, "", "the server takes no stale thinking");
   const { messages = [] } = sent.at(-1) ?? {};
   assert.ok(contents(messages).includes(CLEARED), "it was rewritten");
-  assert.deepEqual([thinkingIn(messages), textsOf(messages[1])], [[], ["I note this"]]);
+  assert.deepEqual([thinkingIn(messages), textsOf(messages[1])], [[], ["I note this", "and this"]]);
 });
 
 describe("a transcript", () => {
@@ -581,6 +612,15 @@ describe("a transcript", () => {
     assert.match(large, /x{500}.*x{500}end$/s, "head and tail");
     assert.ok(large.length < 2_300, `the model gets about 2,000 characters, not ${large.length}`);
     const saved = savedOf(huge);
+    for (const lead of ["", "x"]) {
+      const smileys = await talk.ask(
+        "more",
+        bash(`printf '${lead}'; yes 😀 | head -n 40000 | tr -d '\\n'`),
+        say("done"),
+      );
+      const text = contents(smileys.sent.at(-1)?.messages).at(-1) ?? "";
+      assert.ok(/😀/.test(text) && text.isWellFormed(), "a cut goes through no sign");
+    }
     assert.ok(saved.length <= 1_000_000 && saved.startsWith("1\n2\n") && saved.endsWith("\n250000"), "of two million");
   });
 
@@ -723,6 +763,11 @@ describe("a turn", () => {
     assert.notEqual(error, "");
     assert.equal(kinds(sent), "summary call call");
     assert.deepEqual(talk.messages, before);
+    const cold = await talkAgo(medium, 14_700, 301);
+    const results = contents(cold.messages);
+    server.fail({ kind: "refusal" });
+    await cold.ask("second", say("no"));
+    assert.deepEqual(contents(cold.messages), results, "also what a cold cache had cleared");
   });
 });
 
@@ -823,6 +868,7 @@ describe("--resume", () => {
     fileOf("a.txt", 90);
     const items = [{ text: "one", status: "in_progress" }];
     const talk = talkTo(s06);
+    await talk.ask("plan it", say("planned"));
     server.reportedUsage = { input_tokens: 5_000, output_tokens: 1 };
     await talk.ask("make it", read("a.txt"), call(use("todo", { items })), say("made"));
     const old = fs.readFileSync(talk.state.file);
@@ -831,6 +877,7 @@ describe("--resume", () => {
     assert.deepEqual(messages, talk.messages.map(s06.withoutThinking));
     assert.deepEqual([{ ...state, file: "" }, s06.TODO.items], [{ ...talk.state, file: "" }, items]);
     assert.match(printed, /make it/, "the user reads the last request");
+    assert.doesNotMatch(printed, /\bline\b/, "each line is whole");
     assert.equal((await ask("go on", say("ok"))).error, "");
     assert.deepEqual(fs.readFileSync(talk.state.file), old, "the old one stays as it was");
     assert.deepEqual([rewritesIn(state.file)[0].trigger, historyIn(state.file)], ["resume", messages]);
