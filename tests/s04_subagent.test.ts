@@ -52,12 +52,6 @@ onEach({ s04, s06 }, (lesson, test) => {
     }
   });
 
-  test("the calls of a reply run one after the other, whatever its stop reason is", async () => {
-    const calls = call(use("write_file", { path: "a.txt", content: "new" }), use("read_file", { path: "a.txt" }));
-    const { results } = await loop(lesson, [{ ...calls, stop_reason: "end_turn" }, done]);
-    assert.deepEqual([results.length, results[1]?.text], [2, "new"], "results, and what the second call reads");
-  });
-
   step("runSubagent");
   test("a child has fresh messages, its own system prompt, and all tools but task and todo", async () => {
     const { requests } = await taskBy(bash("echo 1"), say("two"));
