@@ -42,7 +42,7 @@ function script(name: string, highlight: Highlight, isWhole: boolean): string {
   return `<pre class="script numbered vp-code" style="--lines: ${height}" tabindex="0" aria-label="${lesson.file}"><code>${rest(lines.slice(0, start))}${loop}${rest(lines.slice(end + 1))}</code></pre>`;
 }
 
-/** In tokens. */
+/** What the bar and the columns above the slider span, in tokens. */
 const spanOf = ({ calls, limit = 0 }: Run) =>
   1.05 * Math.max(limit, ...calls.flatMap(({ usage, estimate }) => [promptOf(usage), estimate?.tokens ?? 0]));
 
