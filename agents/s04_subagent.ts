@@ -3,10 +3,12 @@
  *
  * A subagent does the reading; only its answer enters the context.
  *
- *     messages: request, …, task("find out …") ──▶ fresh messages: prompt, calls, results, calls, …
- *                           one result         ◀── the last text
+ *     the agent                     a subagent
+ *     request                   ┌─▶ prompt
+ *     reply: task("find out …") ┘   calls, results, calls, results, …
+ *     result                    ◀── its last text
  *
- * Same as s03: setup, tools, files, todo, turn, bash, terminal, rejected, main
+ * Same as s03: setup, tools, files, todo, turn, replies, bash, terminal, main
  * New in s04: subagent
  * Changed from s03: loop, system
  * Run: npx tsx agents/s04_subagent.ts
@@ -24,53 +26,47 @@ import { parseArgs, styleText } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import { z } from "zod";
 
-const ENV_FILE = join(import.meta.dirname, "../.env"); // the course's own; one in the workspace may be a stranger's
+const ENV_FILE = join(import.meta.dirname, "../.env"); // never from the cwd: a cloned repo could ship one
 if (fs.existsSync(ENV_FILE)) process.loadEnvFile(ENV_FILE);
-const client = new Anthropic({ logLevel: "off" }); // takes ANTHROPIC_API_KEY from the environment
+const client = new Anthropic({ logLevel: "off" }); // reads ANTHROPIC_API_KEY
 export const MODEL = process.env.MODEL_ID || "claude-sonnet-5-5";
 const THINKING = { type: "adaptive", display: "summarized" } as const;
 const SETTINGS = {
   model: MODEL,
-  max_tokens: 32_000, // of a reply, thinking included
-  thinking: process.env.THINKING === "off" ? undefined : THINKING, // other servers with this API may not know it
-  cache_control: { type: "ephemeral" } as const, // prompt caching: what was sent shortly before costs far less
+  max_tokens: 32_000, // per reply, thinking included
+  thinking: process.env.THINKING === "off" ? undefined : THINKING, // some models and servers don't support it
+  cache_control: { type: "ephemeral" } as const, // prompt caching: resending the same prefix is cheap
 };
 export const WORKDIR = process.cwd();
 // #endregion
 
 // #region loop
-// What `messages` holds after a turn. The API has only two roles, so tool results come from the user:
+// What `messages` holds after a turn. The API has only two roles, so tool results go in user messages:
 //   user       Run `echo hi`
 //   assistant  tool_use     toolu_1  bash { command: "echo hi" }
 //   user       tool_result  toolu_1  hi
 //   assistant  It printed: hi
-/** Calls the model and runs the tools it asks for until it asks for none. Throws if a call or `maxRounds` ends it. */
-export async function agentLoop(messages: Messages, options: TurnOptions): Promise<void> {
-  const { maxRounds = Number.POSITIVE_INFINITY } = options;
-  const hasTodo = options.tools.some((tool) => tool.name === "todo"); // a subagent has none
-  let roundsWithoutTodo = 0;
-  for (let round = 0; round < maxRounds; round++) {
-    const reply = await callModel(messages, options);
+/** Calls the model and runs the tools it asks for, until a reply asks for none. Returns that reply. */
+export async function agentLoop(messages: Messages, options: TurnOptions): Promise<Anthropic.Message> {
+  const hasTodo = options.tools.some((tool) => tool.name === "todo"); // a subagent has none: the list is its parent's
+  while (true) {
+    const reply = await callModel(messages, options); // each pass is a round: a reply, its calls, their results
     messages.push({ role: "assistant", content: reply.content });
     const calls = reply.content.filter((block) => block.type === "tool_use");
-    if (calls.length === 0) return; // no calls: the model is done
+    if (calls.length === 0) return reply; // the model is done
     const results: Anthropic.ContentBlockParam[] = [];
-    for (const call of calls) results.push(await runCall(call, options)); // in turn: one may need the one before
-    const hasPlanned = calls.some((call) => call.name === "todo");
-    roundsWithoutTodo = hasPlanned ? 0 : roundsWithoutTodo + 1;
-    if (hasTodo && !hasPlanned && roundsWithoutTodo % 3 === 0) results.push(REMINDER); // after 3, 6, 9 … rounds
-    messages.push({ role: "user", content: results }); // the API wants a result for each call in the next message
+    for (const call of calls) results.push(await runCall(call, options)); // in order: each may depend on earlier ones
+    if (hasTodo) results.push(...TODO.reminderAfter(calls)); // none, or one
+    messages.push({ role: "user", content: results }); // the API requires a result for every call
   }
-  throw new Error(`out of rounds: ${maxRounds} were allowed`);
 }
 
-export type Messages = Anthropic.MessageParam[]; // the content of each is a string, or a list of blocks
+export type Messages = Anthropic.MessageParam[]; // the content of a message is a string or a list of blocks
 export type TurnOptions = {
   system: string;
-  tools: Anthropic.Tool[]; // that the model may call
-  approve: (question: string) => Promise<void>; // asks the user; throws on no, and the model reads why
-  signal: AbortSignal; // Ctrl-C aborts it
-  maxRounds?: number; // of a subagent
+  tools: Anthropic.Tool[]; // what the model may call
+  approve: (question: string) => Promise<void>; // returns on yes; otherwise throws, and the model sees why
+  signal: AbortSignal; // aborted by Ctrl-C
 };
 
 /** Sends the whole conversation each time: the API remembers nothing. Prints the reply as it arrives. */
@@ -79,118 +75,147 @@ async function callModel(messages: Messages, { system, tools, signal }: TurnOpti
   stream.on("thinking", (text) => print(text, "dim"));
   stream.on("text", (text) => print(text));
   stream.on("contentBlock", () => print("\n"));
-  return checkReply(await stream.finalMessage()); // throws if it is refused, cut off or empty
+  return checkReply(await stream.finalMessage()); // drops blank text and the like; throws if refused, cut off or empty
 }
 
-/** Runs one call. Always returns a result: if the call fails, the model reads the error. */
+const RESULT_LIMIT = 50_000; // characters: the most the model sees of a result
+
+/** Runs one call. Always returns a result: if the call fails, the model sees the error. */
 async function runCall(call: Anthropic.ToolUseBlock, options: TurnOptions): Promise<Anthropic.ToolResultBlockParam> {
   let content: string;
   let is_error = false;
   try {
     content = await runTool(call.name, call.input, options);
   } catch (error) {
-    content = options.signal.aborted ? "(interrupted by user)" : messageOf(error);
+    content = options.signal.aborted ? "(interrupted by user)" : describeError(error);
     is_error = true;
   }
-  print(`${cutMiddle(content, 500)}\n`, "dim"); // characters for the screen; the model gets up to 50,000
+  print(`${cutMiddle(content, 500)}\n`, "dim"); // the user sees at most 500 characters
   return { type: "tool_result", tool_use_id: call.id, content: cutMiddle(content, RESULT_LIMIT), is_error };
 }
 // #endregion
 
 // #region tools
-type Handler<Input> = (input: Input, options: TurnOptions) => string | Promise<string>;
-/** The dispatch map: what runs when the model calls a tool of that name. */
+/** The dispatch map, from a tool's name to its handler. addTool fills it. */
 export const TOOL_HANDLERS: Record<string, Handler<unknown>> = {};
-/** What the model knows about each tool. */
+/** What the model knows about its tools. */
 export const TOOLS: Anthropic.Tool[] = [];
+type Handler<Input> = (input: Input, options: TurnOptions) => string | Promise<string>; // returns the result, or throws
 
-/** A new tool is a new entry. Its schema tells the model what to send, and checks what it then sends. */
-function addTool<T extends z.ZodObject>(name: string, description: string, schema: T, run: Handler<z.output<T>>): void {
-  TOOLS.push({ name, description, input_schema: { ...z.toJSONSchema(schema, { io: "input" }), type: "object" } });
-  TOOL_HANDLERS[name] = (input, options) => run(check(name, schema, input), options);
-}
-
-/** @returns the value as the schema parses it @throws all that is wrong with it */
-function check<Schema extends z.ZodType>(what: string, schema: Schema, value: unknown): z.output<Schema> {
-  const { success, data, error } = schema.safeParse(value);
-  if (!success) throw new Error(`${what} is not valid:\n${z.prettifyError(error)}`);
-  return data;
-}
-
-/** Returns the text that the model reads. Throws if the call can't be run; the model then reads the error. */
+/** Runs a tool and returns its result as text. Throws if the call can't be run. */
 async function runTool(name: string, input: unknown, options: TurnOptions): Promise<string> {
-  options.signal.throwIfAborted(); // after Ctrl-C no call runs
-  const names = options.tools.map((tool) => tool.name); // not always all there are
+  options.signal.throwIfAborted(); // after Ctrl-C, run nothing more
+  const names = options.tools.map((tool) => tool.name); // what this turn may call, maybe not all
   const handler = TOOL_HANDLERS[name];
   if (!handler || !names.includes(name)) throw new Error(`unknown tool ${name}: the tools are ${names.join(", ")}`);
-  print(`> ${name} ${JSON.stringify(input).slice(0, 200)}\n`);
+  print(`> ${name} ${cutMiddle(JSON.stringify(input), 500)}\n`); // approve shows all of it
   return handler(input, options);
 }
 
-const BashInput = z.object({ command: z.string() });
-addTool("bash", "Run a command in a new shell, at most 120 s.", BashInput, async ({ command }, { approve, signal }) => {
-  await approve(`${command}\nRun this?`);
-  return runBash(command, signal);
+addTool({
+  name: "bash",
+  description: "Run a bash command in a new shell. Times out after 120 s.",
+  schema: z.object({ command: z.string() }),
+  run: async ({ command }, { approve, signal }) => {
+    await approve(`${command}\nRun this?`);
+    return runBash(command, signal);
+  },
 });
 
-const ReadInput = z.object({ path: z.string(), offset: z.int().min(1).optional(), limit: z.int().min(1).optional() });
-addTool("read_file", "Read a file: 1,000 lines, or `limit`, from line `offset` on.", ReadInput, (input) =>
-  runRead(input.path, input.offset, input.limit),
-);
-
-const WriteInput = z.object({ path: z.string(), content: z.string() });
-addTool("write_file", "Write a file, and the folders it needs.", WriteInput, async ({ path, content }, { approve }) => {
-  await approve(`${content}\nWrite this to ${safePath(path)}?`);
-  return runWrite(path, content);
+addTool({
+  name: "read_file",
+  description: "Read a file: up to `limit` lines (1,000 by default) from line `offset`, counting from 1.",
+  schema: z.object({ path: z.string(), offset: z.int().min(1).optional(), limit: z.int().min(1).optional() }),
+  run: ({ path, offset, limit }) => runRead(path, offset, limit),
 });
 
-const EditInput = z.object({ path: z.string(), old_text: z.string().min(1), new_text: z.string() });
-addTool("edit_file", "Replace old_text, which must occur exactly once.", EditInput, async (input, { approve }) => {
-  const { path, old_text, new_text } = input;
-  replaceOnce(path, old_text, new_text); // throws before the user is asked
-  const change = `${old_text.replace(/^/gm, "- ")}\n${new_text.replace(/^/gm, "+ ")}`;
-  await approve(`${change}\nChange ${safePath(path)} like this?`);
-  return runEdit(path, old_text, new_text);
+addTool({
+  name: "write_file",
+  description: "Write a file, creating any missing folders.",
+  schema: z.object({ path: z.string(), content: z.string() }),
+  run: async ({ path, content }, { approve }) => {
+    const file = safePath(path);
+    await approve(`${content}\n${fs.existsSync(file) ? "Overwrite" : "Create"} ${file}?`);
+    return runWrite(path, content);
+  },
 });
+
+addTool({
+  name: "edit_file",
+  description: "In a file, replace old_text, which must occur exactly once, with new_text.",
+  schema: z.object({ path: z.string(), old_text: z.string().min(1), new_text: z.string() }),
+  run: async ({ path, old_text, new_text }, { approve }) => {
+    editedText(path, old_text, new_text); // throws if the edit can't be made, before the user is asked
+    const change = `${old_text.replace(/^/gm, "- ")}\n${new_text.replace(/^/gm, "+ ")}`;
+    await approve(`${change}\nChange ${safePath(path)} as shown?`);
+    return runEdit(path, old_text, new_text);
+  },
+});
+
+type ToolSpec<Schema extends z.ZodObject> = {
+  name: string;
+  description: string;
+  schema: Schema; // tells the model what to send, and checks what it sends
+  run: Handler<z.output<Schema>>;
+};
+
+/** Adds a tool: TOOLS tells the model about it, TOOL_HANDLERS runs it. */
+function addTool<Schema extends z.ZodObject>({ name, description, schema, run }: ToolSpec<Schema>): void {
+  TOOLS.push({ name, description, input_schema: { ...z.toJSONSchema(schema), type: "object" } }); // type: for tsc
+  TOOL_HANDLERS[name] = (input, options) => run(validate(`input for ${name}`, schema, input), options);
+}
+
+/** Parses a value with the schema. Throws an error that lists everything wrong with it. */
+function validate<Schema extends z.ZodType>(what: string, schema: Schema, value: unknown): z.output<Schema> {
+  const { success, data, error } = schema.safeParse(value);
+  if (!success) throw new Error(`invalid ${what}:\n${z.prettifyError(error)}`);
+  return data;
+}
 // #endregion
 
 // #region files
-/** The real path of a file, which may not exist yet. @throws if that is outside the workspace, links included */
+// Nobody is asked before a file is read, so these tools stay inside the workspace. (bash can go anywhere, but asks.)
+/** Resolves a path, following links; the file need not exist yet. Throws if it leads outside the workspace. */
 export function safePath(path: string): string {
   const absolute = resolve(WORKDIR, path);
-  let existing = absolute; // the file, or else the nearest folder above it that exists
-  while (!fs.lstatSync(existing, { throwIfNoEntry: false })) existing = dirname(existing);
-  const real = join(fs.realpathSync(existing), relative(existing, absolute));
+  let existing = absolute; // the file, or the nearest folder above it that exists
+  while (!fs.lstatSync(existing, { throwIfNoEntry: false })) existing = dirname(existing); // lstat sees broken links
+  const real = join(fs.realpathSync(existing), relative(existing, absolute)); // plus the part that doesn't exist yet
   const isOutside = relative(WORKDIR, real).split("/")[0] === "..";
   if (isOutside) throw new Error(`${path} is outside the workspace ${WORKDIR}`);
   return real;
 }
 
-/** Reads `limit` lines of a file, starting at line `offset` (the first is 1). */
+/** Reads up to `limit` lines from line `offset`, counting from 1, but no more than fit in a result. */
 export function runRead(path: string, offset = 1, limit = 1_000): string {
   const lines = readText(path).replace(/\n$/, "").split("\n");
-  if (offset > lines.length) throw new Error(`${path} has only ${lines.length} lines`);
-  const end = offset - 1 + limit;
-  const part = lines.slice(offset - 1, end).join("\n") || "(empty)";
-  const text = end < lines.length ? `${part}\n[${lines.length - end} more lines: go on with offset ${end + 1}]` : part;
-  const isLong = text.length > RESULT_LIMIT;
-  if (isLong) throw new Error(`${path}: these lines are too long; name a limit below ${limit}, or use bash`);
-  return text;
+  if (offset > lines.length) throw new Error(`${path} ends at line ${lines.length}`);
+  const part: string[] = [];
+  let size = 0;
+  for (const line of lines.slice(offset - 1, offset - 1 + limit)) {
+    size += line.length + 1;
+    if (size > RESULT_LIMIT - 100) break; // room for the note
+    part.push(line);
+  }
+  if (part.length === 0) throw new Error(`line ${offset} of ${path} is too long to read; use bash`);
+  const next = offset + part.length;
+  const note = next <= lines.length ? `\n[the file has ${lines.length} lines; continue with offset ${next}]` : "";
+  return (part.join("\n") || "(empty)") + note;
 }
 
-const READ_LIMIT = 10_000_000; // bytes of a file
+const READ_LIMIT = 10_000_000; // bytes
 
 function readText(path: string): string {
   const file = safePath(path);
   const stat = fs.statSync(file);
   if (!stat.isFile()) throw new Error(`${path} is a folder or a device; use bash to look at it`);
-  if (stat.size > READ_LIMIT) throw new Error(`${path} is above 10 MB; use bash to look at parts of it`);
+  if (stat.size > READ_LIMIT) throw new Error(`${path} is larger than 10 MB; use bash to look at parts of it`);
   const bytes = fs.readFileSync(file);
   if (bytes.includes(0) || !isUtf8(bytes)) throw new Error(`${path} is binary; use bash to look at it`);
   return bytes.toString();
 }
 
-/** Writes a file, and the folders it needs. At any moment the file holds the old content or the new. */
+/** Writes a file via a temporary one, so that a crash can't leave half a file. Creates missing folders. */
 export function runWrite(path: string, content: string): string {
   const file = safePath(path);
   const old = fs.statSync(file, { throwIfNoEntry: false });
@@ -204,64 +229,64 @@ export function runWrite(path: string, content: string): string {
 }
 
 export function runEdit(path: string, oldText: string, newText: string): string {
-  runWrite(path, replaceOnce(path, oldText, newText));
+  runWrite(path, editedText(path, oldText, newText));
   return `Edited ${path}`;
 }
 
-/** The text of a file with `oldText` replaced, which must occur exactly once. */
-function replaceOnce(path: string, oldText: string, newText: string): string {
+/** Returns the text of a file with `oldText` replaced. Throws unless it occurs exactly once. */
+function editedText(path: string, oldText: string, newText: string): string {
   const text = readText(path);
-  const asInFile = (part: string) => (text.includes("\r\n") ? part.replace(/\r?\n/g, "\r\n") : part); // models write \n
+  const isCrlf = text.includes("\r\n") && !/(?<!\r)\n/.test(text); // every line ends in \r\n; models send \n
+  const asInFile = (part: string) => (isCrlf ? part.replace(/\r?\n/g, "\r\n") : part);
   const old = asInFile(oldText);
-  const place = text.indexOf(old);
-  if (place < 0) throw new Error(`old_text does not occur in ${path}; read it again and copy it exactly`);
-  if (place !== text.lastIndexOf(old)) throw new Error(`old_text occurs more than once in ${path}; include more lines`);
-  return text.slice(0, place) + asInFile(newText) + text.slice(place + old.length);
+  const start = text.indexOf(old);
+  if (start < 0) throw new Error(`old_text does not occur in ${path}; read the file again and copy the text exactly`);
+  if (start !== text.lastIndexOf(old)) throw new Error(`old_text occurs more than once in ${path}; include more lines`);
+  return text.slice(0, start) + asInFile(newText) + text.slice(start + old.length);
 }
 // #endregion
 
 // #region system
 export const SYSTEM = `You are a coding agent working in ${WORKDIR}. Act first, then report briefly.
 Use the file tools for files, and bash for the rest.
-Plan work of several steps with todo; mark an item in_progress when you begin it and completed when it is done.
-Use a subagent (task) for work that needs lots of reading and has a short answer.`;
+Plan multi-step work with todo; mark an item in_progress when you start it and completed when it is done.
+Use a subagent (task) for work that needs a lot of reading but has a short answer.`;
 // #endregion
 
 // #region subagent
-const CHILD_SYSTEM = `You are a subagent in ${WORKDIR}. Only your last message is passed on: make it the whole answer.`;
+const SUBAGENT_SYSTEM = `You are a subagent in ${WORKDIR}. Only your last message is passed on, so make it complete.`;
 
-/** Runs a task in a fresh context. @returns the child's last text @throws why the task is not done */
+/** Runs the same loop on fresh messages. Returns the last text. Throws if a model call fails: the parent sees why. */
 export async function runSubagent(prompt: string, options: TurnOptions): Promise<string> {
-  const messages: Messages = [];
-  const tools = TOOLS.filter((tool) => tool.name !== "task" && tool.name !== "todo");
-  print(`[subagent: ${prompt}]\n`, "dim");
-  await runTurn(messages, prompt, { ...options, system: CHILD_SYSTEM, tools, maxRounds: 30 });
-  return textOf(messages.at(-1));
+  const tools = TOOLS.filter((tool) => tool.name !== "task" && tool.name !== "todo"); // no subagents of its own
+  const reply = await agentLoop([{ role: "user", content: prompt }], { ...options, system: SUBAGENT_SYSTEM, tools });
+  print("[subagent done]\n", "dim");
+  return textOf(reply);
 }
 
-function textOf(message: Anthropic.MessageParam | undefined): string {
-  const content = message?.content ?? "";
-  if (typeof content === "string") return content;
-  return content.map((block) => (block.type === "text" ? block.text : "")).join("");
-}
+const textOf = ({ content }: Anthropic.Message) =>
+  content.map((block) => (block.type === "text" ? block.text : "")).join("");
 
-const TaskInput = z.object({ prompt: z.string().trim().min(1) });
-addTool("task", "Hand a subagent a complete task.", TaskInput, ({ prompt }, options) => runSubagent(prompt, options));
+addTool({
+  name: "task",
+  description: "Hand a self-contained task to a subagent. It can't see this conversation.",
+  schema: z.object({ prompt: z.string().trim().min(1) }),
+  run: ({ prompt }, options) => runSubagent(prompt, options),
+});
 // #endregion
 
 // #region todo
-const REMINDER: Anthropic.TextBlockParam = { type: "text", text: "<reminder>Update your todos.</reminder>" };
 const TodoItem = z.object({ text: z.string().trim().min(1), status: z.enum(["pending", "in_progress", "completed"]) });
 type TodoItem = z.output<typeof TodoItem>;
 
 export class TodoManager {
   items: TodoItem[] = [];
+  private roundsWithoutUpdate = 0;
 
-  /** Replaces the list, and returns it as text. If it breaks a rule, throws, and the old list stays. */
+  /** Replaces the list and returns it as text. Throws, and keeps the old list, if more than one item is in_progress. */
   update(items: TodoItem[]): string {
-    const current = items.filter((item) => item.status === "in_progress");
-    if (items.length > 20) throw new Error(`there can be 20 items, not ${items.length}: combine some`);
-    if (current.length > 1) throw new Error(`only one item can be in_progress, not ${current.length}`);
+    const inProgress = items.filter((item) => item.status === "in_progress");
+    if (inProgress.length > 1) throw new Error(`only one item can be in_progress, not ${inProgress.length}`);
     this.items = items;
     return this.render();
   }
@@ -272,212 +297,266 @@ export class TodoManager {
     const completed = this.items.filter((item) => item.status === "completed").length;
     return [...lines, `(${completed}/${lines.length} completed)`].join("\n");
   }
+
+  /** Shows the model an unfinished list again, every three rounds without a call to todo. */
+  reminderAfter(calls: Anthropic.ToolUseBlock[]): Anthropic.TextBlockParam[] {
+    const isUpdated = calls.some((call) => call.name === "todo");
+    const isUnfinished = this.items.some((item) => item.status !== "completed");
+    this.roundsWithoutUpdate = isUpdated ? 0 : this.roundsWithoutUpdate + 1;
+    if (this.roundsWithoutUpdate < 3 || !isUnfinished) return [];
+    this.roundsWithoutUpdate = 0;
+    const text = `<reminder>Update your todos:\n${this.render()}</reminder>`;
+    print(`${text}\n`, "dim");
+    return [{ type: "text", text }];
+  }
 }
 export const TODO = new TodoManager();
-const TodoInput = z.object({ items: z.array(TodoItem) });
-addTool("todo", "Write down the whole plan: at most 20 items.", TodoInput, ({ items }) => TODO.update(items));
+
+addTool({
+  name: "todo",
+  description: "Set the whole todo list. At most one item may be in_progress.",
+  schema: z.object({ items: z.array(TodoItem).max(20) }),
+  run: ({ items }) => TODO.update(items),
+});
 // #endregion
 
 // #region turn
-const INTERRUPTED = { role: "user", content: "(I interrupted this.)" } as const; // the API joins it with the next one
+// Added when a turn fails. The next request may follow it, because the API merges user messages.
+const STOPPED = { role: "user", content: "(Stopped here. Whatever ran has taken effect.)" } as const;
 
-/** Carries out one request. Throws if that fails, and leaves `messages` in a state that the API accepts. */
+/** Carries out one request. On failure it throws, but leaves a history that the API accepts. */
 export async function runTurn(messages: Messages, request: string, options: TurnOptions): Promise<void> {
-  const before = messages.length;
+  const turnStart = messages.length;
   messages.push({ role: "user", content: request });
   try {
     await agentLoop(messages, options);
   } catch (error) {
-    if (isRejected(error)) messages.length = before; // left in, this turn would make every later request fail
-    if (options.signal.aborted) messages.push(INTERRUPTED);
+    if (error instanceof Refusal) messages.length = turnStart; // or the model would just refuse again
+    if (isBadRequest(error)) dropUnanswered(messages); // or every later request would fail too
+    const last = messages.at(-1);
+    if (last?.role === "user" && last !== STOPPED) messages.push(STOPPED); // after a refusal, it may be there already
     throw error;
   }
 }
-// #endregion
 
-// That is the agent. The rest keeps it alive: bash, the terminal, bad replies, main. It can wait for a second reading.
-
-// #region bash
-const RESULT_LIMIT = 50_000; // characters of a tool result
-
-/** Runs a command. Returns stdout and stderr in the order they were written, and how it ended, if not with code 0. */
-export async function runBash(command: string, signal: AbortSignal, limit = 120_000): Promise<string> {
-  const child = spawn("bash", ["-c", `exec 2>&1\n${command}`], {
-    cwd: WORKDIR,
-    env: Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("ANTHROPIC_"))), // no key
-    stdio: ["ignore", "pipe", "ignore"], // one pipe: `exec 2>&1` sends stderr into it, too, which keeps the order
-    detached: true, // in a process group of its own, which can be killed as a whole
-  });
-  let output = "";
-  child.stdout.setEncoding("utf8").on("data", (text) => {
-    output = cutMiddle(output + text, RESULT_LIMIT); // as it arrives, so that memory stays small
-  });
-  const closed = once(child.stdout, "close"); // when bash ends, or later: a job in the background may hold the pipe
-  const ending = await endOf(child, signal, limit);
-  const isOpen = await Promise.race([closed.then(() => false), sleep(250, true)]);
-  const note = isOpen ? "\n(something still runs in the background)" : "";
-  return (output.trimEnd() || "(no output)") + ending + note;
-}
-
-/** Waits until a command ends; ends it on Ctrl-C, after `limit` ms, or when the agent exits. Returns how it ended. */
-async function endOf(child: ChildProcess, signal: AbortSignal, limit: number): Promise<string> {
-  const kill = () => sendSignal(child, "SIGKILL");
-  process.on("exit", kill);
-  const timeout = AbortSignal.timeout(limit); // in a variable: Node 20 may collect it otherwise, and it never fires
-  try {
-    const stop = AbortSignal.any([signal, timeout]);
-    const [code, killedBy] = await once(child, "exit", { signal: stop }); // throws when `stop` does
-    process.off("exit", kill); // it has ended by itself, and what it left in the background may outlive the agent
-    if (killedBy) return `\n(killed by ${killedBy})`;
-    return code === 0 ? "" : `\n(exit code ${code})`;
-  } catch (error) {
-    if (child.pid === undefined) throw error; // bash could not be started
-    sendSignal(child, "SIGTERM");
-    setTimeout(() => {
-      kill(); // in case it ignores SIGTERM
-      process.off("exit", kill);
-    }, 1_000);
-    return timeout.aborted ? `\n(timed out after ${limit / 1_000} s)` : "\n(interrupted by user)";
-  }
-}
-
-function sendSignal({ pid }: ChildProcess, signal: NodeJS.Signals): void {
-  try {
-    process.kill(-Number(pid), signal); // a negative id means the whole group
-  } catch {
-    // It has ended, or it belongs to another user (sudo) and runs on.
-  }
-}
-
-/** Returns at most `limit` characters: the head and the tail of a longer text. */
-function cutMiddle(text: string, limit: number): string {
-  if (text.length <= limit) return text;
-  const note = `\n[... cut here: longer than ${limit} characters ...]\n`;
-  const half = Math.floor((limit - note.length) / 2);
-  return (text.slice(0, half) + note + text.slice(-half)).toWellFormed(); // the cut may have halved an emoji
+/** Drops what came after the last reply, and that reply if it has calls: their results may be to blame. */
+function dropUnanswered(messages: Messages): void {
+  const last = messages.findLastIndex(({ role }) => role === "assistant"); // -1: drops everything
+  const content = messages[last]?.content ?? [];
+  const hasCalls = typeof content !== "string" && content.some(({ type }) => type === "tool_use");
+  messages.length = hasCalls ? last : last + 1;
 }
 // #endregion
 
-// #region terminal
-const UNSAFE = /(?![\n\t])\p{Cc}|\p{Bidi_Control}/gu; // control characters, and those that turn the text direction
+// That is the agent. The rest is the plumbing you know from s01: replies, bash, terminal, main.
 
-/** Prints text so that it cannot drive the terminal. */
-function print(text: string, style?: "dim"): void {
-  const safe = text.replaceAll("\r", "").replace(UNSAFE, "\ufffd");
-  process.stdout.write(style && process.stdout.isTTY ? styleText(style, safe) : safe);
+// #region replies
+class Refusal extends Error {}
+
+/** Whether the messages themselves are the problem, so that sending them again can't help. */
+function isBadRequest(error: unknown): boolean {
+  if (!(error instanceof Anthropic.APIError)) return false;
+  const isAccount = /credit balance/i.test(error.message); // also a 400, but the messages are fine
+  return [400, 413].includes(error.status ?? 0) && !isAccount;
 }
 
-function messageOf(error: unknown): string {
-  if (error instanceof Anthropic.APIUserAbortError) return "interrupted";
-  if (error instanceof Anthropic.APIConnectionError) return `${error.message} The server is ${client.baseURL}`;
-  if (error instanceof Anthropic.APIError)
-    return `API error ${error.status ?? error.type}: ${error.apiMessage ?? error.message}`;
-  return error instanceof Error ? error.message : String(error);
-}
-
-/** Tells the user why a request failed, and what to do about it. */
-function report(error: unknown): void {
-  let text = messageOf(error);
-  if (/resolve auth/.test(text)) text = `no key: set ANTHROPIC_API_KEY, maybe in ${ENV_FILE}; npm run demo needs none`;
-  if (isRejected(error))
-    text += "; this turn was dropped, but what it did remains (if every request now fails, start again)";
-  print(`\n[${text}]\n`);
-  process.exitCode = 1;
-}
-// #endregion
-
-// #region rejected
-class Refusal extends Error {} // by the model
-
-/** Whether sending the same messages again would fail again. */
-function isRejected(error: unknown): boolean {
-  const isInvalid = error instanceof Anthropic.APIError && [400, 413].includes(error.status ?? 0);
-  return isInvalid || error instanceof Refusal;
-}
-
-/** Returns the reply without what the API rejects: blank text, thinking at the end. Throws if it can't be used. */
+/** Drops what the API would reject later: blank text, thinking at the end. Throws if the reply can't be used. */
 function checkReply(reply: Anthropic.Message): Anthropic.Message {
   const reason = reply.stop_reason ?? "";
   if (reason === "refusal") throw new Refusal("the model refused");
-  const isCut = ["max_tokens", "model_context_window_exceeded"].includes(reason); // a call may be cut in half
-  if (isCut) throw new Error(`the reply was cut off (${reason}) and is dropped; ask for less in one go`);
+  const isTruncated = ["max_tokens", "model_context_window_exceeded"].includes(reason); // its calls may be incomplete
+  if (isTruncated) throw new Error(`the reply was cut off (${reason}); ask for less, or start over`);
   const content = reply.content.filter((block) => block.type !== "text" || block.text.trim() !== "");
-  const last = content.findLastIndex(({ type }) => type === "text" || type === "tool_use"); // after it, thinking
+  const last = content.findLastIndex(({ type }) => type === "text" || type === "tool_use"); // after it, only thinking
   if (last < 0) throw new Error("the reply is empty");
   return { ...reply, content: content.slice(0, last + 1) };
 }
 // #endregion
 
+// #region bash
+/** Runs a command. Returns stdout and stderr interleaved, and how it ended if the exit code isn't 0. */
+export async function runBash(command: string, signal: AbortSignal, timeoutMs = 120_000): Promise<string> {
+  const child = spawn("bash", ["-c", `exec 2>&1\n${command}`], {
+    cwd: WORKDIR,
+    env: Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("ANTHROPIC_"))), // no key
+    stdio: ["ignore", "pipe", "ignore"], // no input; stderr goes to the same pipe, see `exec`
+    detached: true, // its own process group, so we can kill everything it starts
+  });
+  let output = "";
+  child.stdout.setEncoding("utf8").on("data", (text) => {
+    output = cutMiddle(output + text, RESULT_LIMIT); // cut as it arrives, so that memory stays small
+  });
+  const closed = once(child.stdout, "close").then(() => true);
+  const ending = await waitForExit(child, signal, timeoutMs);
+  const isClosed = await Promise.race([closed, sleep(250, false)]); // a background job may hold the pipe open
+  const note = isClosed ? "" : "\n(something is still running in the background)";
+  return (output.trimEnd() || "(no output)") + ending + note;
+}
+
+/** Waits for a command to end. Kills it on Ctrl-C, after `timeoutMs`, or when the agent exits. Returns how it ended. */
+async function waitForExit(child: ChildProcess, signal: AbortSignal, timeoutMs: number): Promise<string> {
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const stop = AbortSignal.any([signal, timeout]);
+  const kill = () => signalGroup(child, "SIGKILL");
+  process.on("exit", kill);
+  try {
+    const [code, killedBy] = await once(child, "exit", { signal: stop }); // rejects when `stop` is aborted
+    if (killedBy) return `\n(killed by ${killedBy})`;
+    return code === 0 ? "" : `\n(exit code ${code})`;
+  } catch (error) {
+    if (!stop.aborted) throw error; // bash could not be started
+    const ending = timeout.aborted ? `\n(timed out after ${timeoutMs / 1_000} s)` : "\n(interrupted by user)";
+    await terminate(child);
+    return ending;
+  } finally {
+    process.off("exit", kill); // from here on, background jobs may outlive the agent
+  }
+}
+
+/** Ends a command and everything it started: politely at first, by force a second later. */
+async function terminate(child: ChildProcess): Promise<void> {
+  signalGroup(child, "SIGTERM");
+  for (let i = 0; i < 20 && signalGroup(child, 0); i++) await sleep(50);
+  signalGroup(child, "SIGKILL");
+}
+
+/** Signals a command and everything it started. Returns false if nothing is left. Signal 0 only checks. */
+function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(-Number(pid), signal); // a negative id: the whole group
+  } catch {
+    return false; // gone, or not ours (sudo)
+  }
+}
+
+/** Cuts the middle out of a text with more than `limit` characters. */
+function cutMiddle(text: string, limit: number): string {
+  if (text.length <= limit) return text;
+  const note = `\n[... cut here: longer than ${limit} characters ...]\n`;
+  const half = Math.floor((limit - note.length) / 2);
+  return (text.slice(0, half) + note + text.slice(-half)).toWellFormed(); // the cut may split an emoji
+}
+// #endregion
+
+// #region terminal
+const UNSAFE_CHARS = /(?![\n\t])\p{Cc}|\p{Bidi_Control}/gu; // control characters, and text-direction overrides
+
+/** Prints text without control characters, so that it can't take over the terminal. */
+function print(text: string, style?: "dim"): void {
+  const safe = text.replaceAll("\r", "").replace(UNSAFE_CHARS, "\ufffd");
+  process.stdout.write(style && process.stdout.isTTY ? styleText(style, safe) : safe);
+}
+
+function describeError(error: unknown): string {
+  if (error instanceof Anthropic.APIUserAbortError) return "interrupted";
+  if (error instanceof Anthropic.APIConnectionError) return `can't reach ${client.baseURL}: ${rootCause(error)}`;
+  if (error instanceof Anthropic.APIError)
+    return `API error ${error.status ?? error.type}: ${error.apiMessage ?? error.message}`;
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** The innermost error. The SDK's own message only says "Connection error". */
+function rootCause(error: Error & { code?: string }): string {
+  if (error.cause instanceof Error) return rootCause(error.cause);
+  return error.message || (error.code ?? error.name); // an AggregateError has only a code
+}
+
+/** Tells the user why a request failed and what was dropped. */
+function reportError(error: unknown): void {
+  let text = describeError(error);
+  const hasNoKey = /resolve auth/.test(text); // the SDK's message
+  if (hasNoKey) text = `no API key: set ANTHROPIC_API_KEY, e.g. in ${ENV_FILE}; npm start works without one`;
+  if (isBadRequest(error)) text += "; the unanswered part was dropped, but not undone (if it recurs, start over)";
+  if (error instanceof Refusal) text += "; this turn was dropped, but whatever ran was not undone";
+  print(`\n[${text}]\n`);
+  process.exitCode = 1;
+}
+// #endregion
+
 // #region main
-/** Lines that arrive together are one request: a paste, or what was typed during a turn. Ctrl-C drops them. */
+/** Yields what the user types. Lines that arrive together, pasted or typed during a turn, are one request. */
 async function* typedRequests(rl: Interface): AsyncGenerator<string> {
   const lines: string[] = [];
-  print("Ctrl-C stops a turn, Ctrl-D or q leaves\n", "dim");
+  print("Ctrl-C stops a turn, Ctrl-D or q quits\n", "dim");
   rl.on("line", (line) => lines.push(line));
   rl.on("SIGINT", () => {
-    lines.length = 0;
-    if (rl.line !== "") rl.write(null, { ctrl: true, name: "u" }); // clears what is typed
+    lines.length = 0; // forgets what was typed; main also stops the turn
+    takeLine(rl);
   });
   while (true) {
-    rl.prompt(true); // true: the cursor stays behind what was typed during the turn
+    rl.prompt(true); // true: the cursor stays after what was typed during the turn
     if (lines.length === 0) await once(rl, "line");
     let seen = 0;
     while (seen < lines.length || rl.line !== "") {
-      seen = lines.length;
-      await sleep(50); // for more lines of a paste, and for Enter after the last
+      seen = lines.length; // until 50 ms pass with no new line and none half typed
+      await sleep(50);
     }
     yield lines.splice(0).join("\n");
   }
 }
 
-/** The requests: the one on the command line; or those typed in a terminal; or, of a pipe, one a line. */
+/** Clears what has been typed so far, and returns it. */
+function takeLine(rl: Interface): string {
+  const { line } = rl;
+  if (line === "") return line;
+  rl.write(null, { ctrl: true, name: "e" }); // moves to the end
+  print("\n".repeat(rl.getCursorPos().rows)); // readline may erase as many rows above, so make them blank
+  rl.write(null, { ctrl: true, name: "u" }); // deletes to the start
+  return line;
+}
+
+/** Where requests come from: the command line, the terminal, or a pipe (one per line). */
 function requestsFrom(rl: Interface, words: string[]): AsyncIterable<string> | string[] {
   if (words.length > 0) return [words.join(" ")];
   return process.stdin.isTTY ? typedRequests(rl) : rl;
 }
 
-/** Returns the answer if it is yes or always. Throws on any other: that is a no. */
-async function ask(rl: Interface, question: string, signal: AbortSignal): Promise<string> {
-  if (!process.stdin.isTTY) throw new Error("not run: without a terminal nobody can be asked; -y allows everything");
-  print(`${question}\n`);
-  const answer = (await rl.question("[y: yes, a: always, anything else: no] ", { signal })).trim();
-  if (/^(y|yes|a|always)$/i.test(answer)) return answer;
-  throw new Error(`not run: the user said no: ${answer}`);
+/** Exits on a signal or when the output is closed (`… | head -1`). The running command ends too (see waitForExit). */
+function exitWhenAbandoned(): void {
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP"]; // in a terminal, readline handles Ctrl-C instead (see main)
+  for (const signal of signals) process.on(signal, () => process.exit(1));
+  process.stdout.on("error", () => process.exit(1));
 }
 
-const leave = () => process.stdout.write("", () => process.exit()); // once all is printed; an open readline would stay
+const flushAndExit = () => process.stdout.write("", () => process.exit()); // an open readline keeps Node alive
 
 async function main(): Promise<void> {
   const args = parseArgs({ allowPositionals: true, options: { y: { type: "boolean", short: "y" } } });
   const { stdin: input, stdout: output } = process;
   const rl = createInterface({ input, output, prompt: `${basename(import.meta.filename).slice(0, 3)} >> ` });
   const messages: Messages = [];
-  let interrupt = new AbortController();
-  let always = args.values.y;
+  let turnAbort = new AbortController();
+  let approveAll = args.values.y;
 
   const approve = async (question: string) => {
-    if (always) return;
-    const answer = await ask(rl, question, interrupt.signal);
-    always = /^a/i.test(answer);
+    if (approveAll) return;
+    if (!input.isTTY) throw new Error("not run: can't ask without a terminal; use -y to allow everything");
+    const draft = takeLine(rl); // part of the next request, not the answer
+    print(`${question}\n`);
+    const choices = "[y]es, yes to [a]ll from now on, or tell the model why not: ";
+    const answer = (await rl.question(choices, { signal: turnAbort.signal })).trim();
+    if (draft !== "") rl.write(draft);
+    approveAll = /^a(ll|lways)?$/i.test(answer);
+    if (!approveAll && !/^y(es)?$/i.test(answer)) throw new Error(`not run: the user said: ${answer || "no"}`);
   };
 
-  const carryOut = async (request: string) => {
-    interrupt = new AbortController();
-    const options = { system: SYSTEM, tools: TOOLS, approve, signal: interrupt.signal };
-    await runTurn(messages, request, options).catch(report);
+  const handleRequest = async (request: string) => {
+    turnAbort = new AbortController();
+    const options = { system: SYSTEM, tools: TOOLS, approve, signal: turnAbort.signal };
+    await runTurn(messages, request, options).catch(reportError);
   };
 
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1)); // kills the command
-  output.on("error", () => process.exit(1)); // its reader is gone, as in `… | head -1`
-  rl.on("SIGINT", () => interrupt.abort()); // Ctrl-C in a terminal
-  if (input.isTTY) rl.on("close", leave); // Ctrl-D; a pipe closes while its requests still run
+  exitWhenAbandoned();
+  rl.on("SIGINT", () => turnAbort.abort()); // Ctrl-C in a terminal
+  rl.on("SIGTSTP", () => {}); // ignores Ctrl-Z: it would suspend this process, but not npx, and lock the terminal
+  if (input.isTTY) rl.on("close", flushAndExit); // Ctrl-D; a pipe closes while its requests still run
 
   for await (const request of requestsFrom(rl, args.positionals)) {
     if (request.trim() === "q") return;
-    if (request.trim() !== "") await carryOut(request);
+    if (request.trim() !== "") await handleRequest(request);
   }
 }
 
 const isProgram = process.argv[1] && fs.realpathSync(process.argv[1]) === import.meta.filename;
-if (isProgram) main().catch(report).finally(leave);
+if (isProgram) main().catch(reportError).finally(flushAndExit);
 // #endregion

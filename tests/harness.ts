@@ -1,6 +1,6 @@
 /**
- * What every suite runs on: an empty workspace, which is the current folder from now on, and the strict server. Lessons
- * read both when they are imported, so import this first and a lesson with `await import(…)`.
+ * Every suite runs in an empty workspace, which becomes the current folder, and against the strict server. Lessons look at
+ * both when they are imported, so import this file first, and then the lesson with `await import(…)`.
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -31,7 +31,7 @@ import {
 import { PROGRAM } from "./program.ts";
 
 export type Messages = Anthropic.MessageParam[];
-/** What a turn needs in each lesson. */
+/** The options of a turn that all lessons share. */
 type Basics = {
   system: string;
   tools: Anthropic.Tool[];
@@ -47,7 +47,7 @@ export const emptyWorkspace = () => {
 };
 
 const servers: Server[] = [];
-/** A strict server of its own that gives these replies, for tests that run side by side. */
+/** Starts another strict server that gives these replies, for tests that run side by side. */
 export async function newServer(...replies: Reply[]): Promise<Server> {
   const server = await startServer({ model: scripted(...replies) });
   servers.push(server);
@@ -56,16 +56,16 @@ export async function newServer(...replies: Reply[]): Promise<Server> {
 for (const name of Object.keys(process.env)) {
   if (name.startsWith("ANTHROPIC_")) delete process.env[name];
 }
-// Empty and not deleted: then a reader's own .env, which a lesson reads when it is imported, does not set them either.
+// Emptied rather than deleted, so that a reader's own .env doesn't set them when a lesson is imported.
 for (const name of ["MODEL_ID", "THINKING", "CONTEXT_WINDOW", "COMPACT_THRESHOLD"]) process.env[name] = "";
 export const server = await newServer();
 Object.assign(process.env, { ANTHROPIC_BASE_URL: server.url, ANTHROPIC_API_KEY: "test-key" });
 
 const expected: RegExp[] = [];
-/** A request that a server rejects fails the suite, unless the test says so with this: once for each rejection. */
+/** Any request that a server rejects fails the suite, unless the test announces it here, once for each rejection. */
 export const expectRejection = (message: RegExp) => void expected.push(message);
 
-/** @throws what the servers rejected though no test said so, and what they were to reject and did not */
+/** Throws if the servers rejected a request that no test announced, or accepted one that a test did announce. */
 export function checkRejections(): void {
   const journals = servers.map(({ journal }) => journal.splice(0));
   const rejected = journals.flat().flatMap(({ status, error }) => (status > 200 && error) || []);
@@ -86,24 +86,27 @@ export const say = (text: string): Reply => ({ content: [{ type: "text", text }]
 export const use = (name: string, input: unknown, id?: string): ReplyBlock => ({ type: "tool_use", name, input, id });
 export const call = (...content: ReplyBlock[]): Reply => ({ content });
 export const bash = (...commands: string[]): Reply => call(...commands.map((command) => use("bash", { command })));
+export const PASS: Failure = { kind: "slow", delay: 0 }; // lets a request succeed when only a later one should fail
+/** A command that runs until there is a file `go`, or until the workspace is emptied. */
+export const WAIT = "echo begun; touch begun; until [ -e go ] || [ ! -e begun ]; do sleep 0.02; done";
 export const user = (content: string): Anthropic.MessageParam => ({ role: "user", content });
 export const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
-  typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []); // a wrong solution may have none
+  typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []); // a reader's may have no content
 const textOf = (content: string | { type: string; text?: string }[] = "") =>
   typeof content === "string" ? content : content.map(({ text = "" }) => text).join("");
-/** The results in a history, in their order. */
+/** All tool results in a history, in order. */
 export const resultsIn = (messages: Messages) =>
   messages.flatMap(blocksOf).flatMap((block) => {
     if (block.type !== "tool_result") return [];
     return [{ id: block.tool_use_id, text: textOf(block.content), failed: block.is_error === true }];
   });
-/** The texts that one side says: what the user asks, or what the model answers. Results are none. */
+/** The texts of one side: the requests and notes of the user, or the answers of the model. Tool results don't count. */
 export const textsIn = (messages: Messages, role: "user" | "assistant" = "user") =>
   messages
     .filter((message) => message.role === role)
     .flatMap(blocksOf)
     .flatMap((block) => (block.type === "text" ? block.text : []));
-/** A history in one form, whatever form it has: what means the same to the API is equal. */
+/** Brings a history into one form, so that two that mean the same to the API are equal. */
 export const plain = (messages: Messages) =>
   messages.map((message) => ({
     role: message.role,
@@ -115,9 +118,9 @@ export const plain = (messages: Messages) =>
     }),
   }));
 
-/** What all lessons export. A later one needs more options, and makes what it needs by `newState`. */
+/** What all lessons export. In s06 a turn also needs the state that `newState` returns. */
 export type Lesson = {
-  agentLoop(messages: Messages, options: Basics): Promise<void>;
+  agentLoop(messages: Messages, options: Basics): Promise<Anthropic.Message>;
   runTurn(messages: Messages, request: string, options: Basics): Promise<void>;
   SYSTEM: string;
   TOOLS: Anthropic.Tool[];
@@ -126,15 +129,16 @@ export type Lesson = {
 type Options<L extends Lesson> = Parameters<L["runTurn"]>[2];
 type Body = (t: TestContext) => void | Promise<void>;
 type Case = (name: string, body: Body) => void;
-const { PRACTICE, PRACTICE_PATIENCE = 120_000 } = process.env; // a reader's own version of a lesson, which takes its place
+/** A reader's own version of a lesson to test instead of ours, and how long a test may take, in ms, before it counts as hung. */
+const { PRACTICE, PRACTICE_PATIENCE = 600_000 } = process.env;
 let stepOfTests = "";
-let hasFailed = false; // in practice one failure is enough
-/** Says for which step of tools/practice/steps.yaml the tests are that follow; "program" is what needs no writing. */
+let hasFailed = false; // in practice, one failure is enough
+/** Names the step of tools/practice/steps.yaml that the next tests grade. Nobody has to write what "program" covers. */
 export function step(name: string): void {
   stepOfTests = name;
 }
 
-/** A test. In practice those of one lesson run that belong to a step or have a name, if that is asked for. */
+/** Defines a test. In practice, only those of the reader's lesson run, and only those of one step or one name if asked. */
 export function test(name: string, ...rest: [Body] | [options: { skip: string | false }, Body]): void {
   const [options, body] = rest.length === 2 ? rest : [{}, rest[0]];
   if (!PRACTICE) return void testOfNode(name, options, body);
@@ -147,10 +151,10 @@ export function test(name: string, ...rest: [Body] | [options: { skip: string | 
     const fail = () => {
       hasFailed = true;
     };
-    t.signal.addEventListener("abort", fail); // it took too long
+    t.signal.addEventListener("abort", fail); // it hangs
     try {
       await body(t);
-      t.signal.removeEventListener("abort", fail); // which also comes at the end of a test
+      t.signal.removeEventListener("abort", fail); // it is also aborted after the test
     } catch (error) {
       fail();
       throw error;
@@ -158,7 +162,7 @@ export function test(name: string, ...rest: [Body] | [options: { skip: string | 
   });
 }
 
-/** Runs cases on several lessons. Their names begin with the lesson's: `s01: …`, `s06: …` */
+/** Defines the same tests for several lessons. Their names begin with that of the lesson, as in `s01: …`. */
 export function onEach<L>(lessons: Record<string, L>, cases: (lesson: L, test: Case) => void): void {
   for (const [short, lesson] of Object.entries(lessons)) {
     cases(lesson, (name, body) => {
@@ -176,14 +180,14 @@ export function onEach<L>(lessons: Record<string, L>, cases: (lesson: L, test: C
   }
 }
 
-/** What a turn needs. Everything is allowed unless `approve` is given. */
+/** Returns options for a turn in which every question is answered with yes, unless `approve` is given. */
 export function optionsFor<L extends Lesson>(lesson: L, more: Partial<Options<L>> = {}): Options<L> {
   const { signal } = new AbortController();
   const state = lesson.newState?.();
   return { system: lesson.SYSTEM, tools: lesson.TOOLS, approve: async () => {}, signal, state, ...more };
 }
 
-/** What something returns and what it prints meanwhile, which does not reach the screen. */
+/** Keeps what is printed meanwhile from the screen, and returns it with the value. */
 export async function capture<T>(work: () => T | Promise<T>): Promise<{ value: T; printed: string }> {
   const { write } = process.stdout;
   let printed = "";
@@ -199,18 +203,19 @@ export async function capture<T>(work: () => T | Promise<T>): Promise<{ value: T
   }
 }
 
-let ended = ""; // how the last turn of a test failed, which says more than what a test then misses
-let trace = ""; // where that was thrown
-/** What happens while the model gives these replies. `error` is what was thrown. */
-async function watch(messages: Messages, replies: Reply[], work: () => Promise<void>) {
+let ended = ""; // how the last turn of a test failed, which often explains why an assertion fails later
+let trace = ""; // where that error was thrown
+/** Does the work while the model gives these replies, and returns all that can be seen from outside. */
+async function watch<T>(messages: Messages, replies: Reply[], work: () => Promise<T>) {
   server.model = scripted(...replies);
   const before = server.journal.length;
-  const { value: error, printed } = await capture(async () => {
+  let error: string | undefined;
+  const { value: reply, printed } = await capture(async () => {
     try {
-      await work();
+      return await work();
     } catch (thrown) {
       if (thrown instanceof Error) trace = `\n${thrown.stack}`;
-      return String(thrown);
+      error = String(thrown);
     }
   });
   const sent = server.journal.slice(before).map(({ request }) => request);
@@ -218,41 +223,41 @@ async function watch(messages: Messages, replies: Reply[], work: () => Promise<v
   const open = results.find(({ text }) => text.startsWith("write me"));
   if (open) ended = `a result says: ${open.text}`;
   if (error !== undefined) ended = `the turn ended with: ${error}`;
-  return { messages, error, printed, sent, results };
+  return { messages, reply, error, printed, sent, results };
 }
 
-type Talk = Partial<Basics> & { maxRounds?: number; messages?: Messages };
-/** Carries out a request, after a history that grows in place. */
+type Talk = Partial<Basics> & { messages?: Messages };
+/** Carries out a request with runTurn. `messages` is the history before it, and grows in place. */
 export function turn(lesson: Lesson, replies: Reply[], talk: Talk & { request?: string } = {}) {
   const { messages = [], request = "go", ...options } = talk;
   return watch(messages, replies, () => lesson.runTurn(messages, request, optionsFor(lesson, options)));
 }
 
-/** The same without what a turn is besides the loop. The history ends with a request. */
+/** The same with agentLoop alone: here `messages` ends with the request. */
 export function loop(lesson: Lesson, replies: Reply[], talk: Talk = {}) {
   const { messages = [user("go")], ...options } = talk;
   return watch(messages, replies, () => lesson.agentLoop(messages, optionsFor(lesson, options)));
 }
 
-/** Asks once more, which shows that the API accepts what is left of a conversation. Returns it as it was sent. */
+/** Sends one more request, to show that the API accepts what is left of a conversation. Returns the prompt. */
 export async function goOn(lesson: Lesson, messages: Messages): Promise<Messages> {
   const { error, sent } = await loop(lesson, [say("still here")], { messages: [...messages, user("and now?")] });
-  assert.equal(error, undefined, "the conversation goes on");
+  assert.equal(error, undefined, "the API accepts the conversation");
   return sent[0]?.messages ?? [];
 }
 
-/** Where the source of a lesson is. */
+/** The path of a lesson's source. */
 export function sourceOf(lesson: string): string {
   if (PRACTICE?.endsWith(`/${lesson}.ts`)) return PRACTICE;
   return fileURLToPath(new URL(`../agents/${lesson}.ts`, import.meta.url));
 }
 
-/** What to import a lesson from, for a copy of its own. */
+/** The URL to import a lesson from for a second copy of the module. */
 export function moduleOf(lesson: string): string {
   return new URL(`../agents/${PRACTICE ? "lesson.mjs" : `${lesson}.ts`}`, import.meta.url).href;
 }
 
-/** Waits until something is so, and until what was printed before is read. @throws after a minute, in practice sooner */
+/** Waits for a fact, and then until whatever was printed before has been read. Throws only if it seems to hang. */
 export async function until(isSo: () => boolean): Promise<void> {
   const end = Date.now() + Number(PRACTICE_PATIENCE) / 2;
   while (!isSo()) {
@@ -262,7 +267,7 @@ export async function until(isSo: () => boolean): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Whether a process is there and no zombie. */
+/** Whether a process exists and isn't a zombie. */
 export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -277,7 +282,7 @@ after(async () => {
   for (const program of await Promise.all(programs.values()))
     rmSync(dirname(dirname(program)), { recursive: true, force: true });
 });
-/** A lesson in one file without types, at `<folder>/agents/<lesson>.mjs`, so the .env that it reads is `<folder>/.env`. */
+/** Bundles a lesson into `<folder>/agents/<lesson>.mjs`, so that the .env it loads is `<folder>/.env`. */
 async function programOf(lesson: string, dotEnv: string | undefined): Promise<string> {
   const above = newFolder();
   const outfile = join(above, "agents", `${lesson}.mjs`);
@@ -286,7 +291,7 @@ async function programOf(lesson: string, dotEnv: string | undefined): Promise<st
   return outfile;
 }
 
-/** A terminal is made by util-linux' script, which not every system has. False, or the reason to skip a test. */
+/** The reason to skip a test that needs a terminal, or false. A terminal takes `script` of util-linux. */
 export const noTerminal: string | false =
   process.platform === "linux" && existsSync("/usr/bin/script") ? false : "needs script of util-linux";
 type Setting = {
@@ -294,16 +299,16 @@ type Setting = {
   failures?: Failure[];
   input?: string;
   env?: NodeJS.ProcessEnv;
-  /** In the workspace. */
+  /** Files in the workspace. */
   files?: Record<string, string>;
-  /** The text of the .env beside the lessons. Default: there is none. */
+  /** The text of the .env in the folder above the lesson. By default there is none. */
   dotEnv?: string;
   terminal?: boolean;
-  /** A shell line around the command, such as `${agent} | head -1`. Its exit code is the last that is not 0. */
+  /** Returns a shell line that contains the command, such as `${agent} | head -1`. It runs with `pipefail`. */
   shell?: (agent: string) => string;
 };
 
-/** Starts a lesson as its own process, in a folder and with a server of its own. Without `input` stdin stays open. */
+/** Starts a lesson as a process in its own folder, with its own server. Without `input`, stdin stays open. */
 export async function start(t: TestContext, lesson: string, args: string[] = [], setting: Setting = {}) {
   const { replies = [], failures = [], input, env, files = {}, dotEnv, terminal, shell } = setting;
   const cwd = newFolder();
@@ -314,14 +319,14 @@ export async function start(t: TestContext, lesson: string, args: string[] = [],
   const own = await newServer(...replies);
   own.fail(...failures);
   const program = programs.get(`${lesson} ${dotEnv}`) ?? programOf(lesson, dotEnv);
-  programs.set(`${lesson} ${dotEnv}`, program); // made once: another test may be starting it
+  programs.set(`${lesson} ${dotEnv}`, program); // a promise, since another test may start it meanwhile
   let command = [process.execPath, await program, ...args];
   const quoted = command.map((word) => `'${word}'`).join(" ");
   if (shell !== undefined) command = ["bash", "-c", `set -o pipefail; ${shell(quoted)}`];
   if (terminal) command = ["/usr/bin/script", "-qec", shell?.(quoted) ?? quoted, "/dev/null"];
   const [name = "", ...words] = command;
   const inherited = Object.fromEntries(Object.entries(process.env).filter(([, value]) => value));
-  const colors = { TERM: "xterm", NO_COLOR: undefined, CI: undefined }; // Node leaves them out where CI or NO_COLOR is set
+  const colors = { TERM: "xterm", NO_COLOR: undefined, CI: undefined }; // else Node prints no colors under CI or NO_COLOR
   const variables = { ...inherited, ANTHROPIC_BASE_URL: own.url, ...colors, ...env };
   const child = spawn(name, words, { cwd, env: variables });
   let screen = "";
@@ -341,7 +346,7 @@ export async function start(t: TestContext, lesson: string, args: string[] = [],
     rmSync(cwd, { recursive: true, force: true });
   });
   let seen = 0;
-  /** Waits until something appears after what was waited for before. */
+  /** Waits until something appears on the screen, after whatever was waited for before. */
   const waitFor = async (what: string | RegExp) => {
     const find = () => {
       const [found = ""] = typeof what === "string" ? [what] : (what.exec(screen.slice(seen)) ?? []);

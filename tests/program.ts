@@ -1,10 +1,10 @@
-/** How esbuild makes one file of a program and its packages, which starts six times as fast as with tsx. */
+/** How esbuild bundles a program with its packages into one file, which starts six times as fast as under tsx. */
 export const PROGRAM = {
   bundle: true,
   platform: "node",
   format: "esm",
   target: "es2024",
   outExtension: { ".js": ".mjs" },
-  logLevel: "silent", // what is wrong is thrown
+  logLevel: "silent", // errors are thrown anyway
   banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
 } as const;

@@ -27,7 +27,7 @@ import { call, emptyWorkspace, folder, goOn, loop, onEach, say, step, use } from
 const s02 = await import("../agents/s02_tool_use.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
 
-/** A folder beside the workspace whose name begins the same. */
+/** A folder beside the workspace whose name begins like that of the workspace. */
 const sibling = mkdtempSync(`${folder}-`);
 after(() => rmSync(sibling, { recursive: true, force: true }));
 
@@ -41,7 +41,7 @@ const contentOf = (path: string) => readFileSync(path, "utf8");
 onEach({ s02, s06 }, (lesson, test) => {
   const { runEdit, runRead, runWrite, safePath, TOOLS, TOOL_HANDLERS } = lesson;
 
-  /** The results of these calls in one reply; the API accepts what is left. */
+  /** Returns the results of these calls, which the model makes in one reply. */
   async function calling(calls: ReplyBlock[], approve?: Approve) {
     const { error, results, messages } = await loop(lesson, [call(...calls), say("done")], approve && { approve });
     assert.equal(error, undefined);
@@ -50,11 +50,12 @@ onEach({ s02, s06 }, (lesson, test) => {
   }
 
   step("addTool");
-  test("the model gets each tool with the schema of its input, and each tool has a handler", async () => {
+  test("the model gets a description and an input schema of each tool, and each tool has a handler", async () => {
     assert.deepEqual(
       Object.keys(TOOL_HANDLERS),
       TOOLS.map(({ name }) => name),
     );
+    for (const { name, description } of TOOLS) assert.match(description ?? "", /\w+ \w+/, `${name} is described`);
     const schemas = new Map(TOOLS.map(({ name, input_schema }) => [name, input_schema]));
     assert.deepEqual(schemas.get("bash")?.required, ["command"]);
     assert.deepEqual(schemas.get("read_file")?.required, ["path"]);
@@ -63,7 +64,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.deepEqual(schemas.get("write_file")?.properties, { path: { type: "string" }, content: { type: "string" } });
   });
 
-  test("input that does not fit is an error that names the tool and each field, and nothing runs", async () => {
+  test("input that doesn't fit the schema is an error that names the tool and each wrong field, and nothing runs", async () => {
     const wrong: [string, unknown, ...string[]][] = [
       ["bash", { command: ["touch", "f"] }, "command"],
       ["read_file", { path: null }, "path"],
@@ -80,7 +81,7 @@ onEach({ s02, s06 }, (lesson, test) => {
   });
 
   step("runTool");
-  test("a new tool is a new entry: the loop shows the call, runs it, and tells the model what it throws", async (t) => {
+  test("a new tool needs only a new entry: its call is shown and run, and the model is told what it throws", async (t) => {
     TOOLS.push({ name: "shout", description: "Shout.", input_schema: { type: "object" } });
     TOOL_HANDLERS.shout = (input: unknown) => {
       if (JSON.stringify(input) === "{}") throw new Error("shout what?");
@@ -95,13 +96,13 @@ onEach({ s02, s06 }, (lesson, test) => {
       call(use("shout", { a: "b\u202e" }), use("shout", {})),
       say("done"),
     ]);
-    assert.match(printed, /shout.*"b�".*\(now it runs\)/s, "a sign that turns the text around is shown as �");
+    assert.match(printed, /shout.*"b�".*\(now it runs\)/s, "a character that reverses the text is shown as �");
     const [shouted, failed] = results.map(({ text, failed }) => `${failed} ${text}`);
     assert.equal(shouted, 'false {"A":"B\u202e"}');
     assert.match(failed ?? "", /^true .*shout what\?/);
   });
 
-  test("an unknown tool is an error that names the tools there are", async () => {
+  test("an unknown tool is an error that lists the tools of the turn", async () => {
     const unknown = ["shell", "constructor", "__proto__"];
     const results = await calling(unknown.map((name) => use(name, {})));
     for (const [i, name] of unknown.entries()) {
@@ -111,15 +112,15 @@ onEach({ s02, s06 }, (lesson, test) => {
     }
     const tools = TOOLS.filter(({ name }) => name === "read_file");
     const turn = await loop(lesson, [call(use("bash", { command: "touch f" })), say("done")], { tools });
-    assert.deepEqual([turn.results[0]?.failed, existsSync("f")], [true, false], "a tool that this turn does not have");
+    assert.deepEqual([turn.results[0]?.failed, existsSync("f")], [true, false], "a tool that this turn doesn't have");
     assert.match(
       turn.results[0]?.text ?? "",
       /^(?!.*write_file).*read_file/s,
-      "the error names the tools of this turn",
+      "the error lists the tools of this turn",
     );
   });
 
-  test("after Ctrl-C at the question no file changes, and no other call runs", async () => {
+  test("after Ctrl-C at the question, no file changes and no other call runs", async () => {
     const stop = new AbortController();
     const approve: Approve = async () => {
       stop.abort(new Error("interrupted"));
@@ -136,7 +137,7 @@ onEach({ s02, s06 }, (lesson, test) => {
   });
 
   step("runEdit");
-  test("file tools and bash see each other's effects, in the order of the calls", async () => {
+  test("file tools and bash see what the calls before them did", async () => {
     const results = await calling([
       use("write_file", { path: "src/a.txt", content: "one\n" }),
       use("edit_file", { path: "src/a.txt", old_text: "one", new_text: "two" }),
@@ -146,7 +147,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.deepEqual([results[2]?.text, results[3]?.text], ["two", "two\nthree"]);
   });
 
-  test("write_file and edit_file show the change and ask; after a no the file is as it was and the model is told", async () => {
+  test("write_file and edit_file show the change and ask; after a no the file stays unchanged, and the model is told", async () => {
     writeFileSync("f", "old text");
     const questions: string[] = [];
     const no: Approve = async (question) => {
@@ -165,7 +166,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.deepEqual([contentOf("f"), readdirSync(".").includes("new")], ["old text", false]);
   });
 
-  test("write_file and edit_file ask about the file that changes, also behind a link", async () => {
+  test("write_file and edit_file ask about the real path of the file, even behind a link", async () => {
     mkdirSync("real");
     symlinkSync("real", "link");
     const asked: string[] = [];
@@ -178,7 +179,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.equal(asked.length, 2);
   });
 
-  test("an edit or a write that cannot be done is an error, and nobody is asked", async () => {
+  test("an edit or a write that can't be made is an error, and nobody is asked", async () => {
     writeFileSync("f", "text");
     const edit = use("edit_file", { path: "f", old_text: "none", new_text: "x" });
     const write = use("write_file", { path: "../f", content: "x" });
@@ -188,7 +189,7 @@ onEach({ s02, s06 }, (lesson, test) => {
   });
 
   step("safePath");
-  test("paths inside the workspace are allowed, also new ones and ones through links", () => {
+  test("safePath allows paths inside the workspace, including new ones and links", () => {
     mkdirSync("src");
     symlinkSync("src", "link");
     symlinkSync(folder, "self");
@@ -206,7 +207,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     }
   });
 
-  test("paths that lead out of the workspace are refused, also new ones and ones through links", () => {
+  test("safePath refuses paths that lead out of the workspace, including new ones and links", () => {
     symlinkSync(sibling, "link");
     symlinkSync(join(sibling, "fresh"), "dangling-link");
     for (const path of [
@@ -270,37 +271,48 @@ onEach({ s02, s06 }, (lesson, test) => {
   });
 
   step("runRead");
-  test("read_file returns a file, or some lines of it and how many remain", async () => {
+  test("read_file returns a file, or some of its lines and the offset at which to continue", async () => {
     writeFileSync("f", "1\n2\n3\n4\n5\n");
     assert.equal(await runRead("f"), "1\n2\n3\n4\n5");
     assert.equal(await runRead("f", 4), "4\n5");
     assert.equal(await runRead("f", 4, 2), "4\n5");
-    assert.match(await runRead("f", 1, 2), /^1\n2\n(?!3\n)(?=.*\b3\b)(?=.*\boffset\b)/s, "3 remain");
-    assert.match(await runRead("f", 2, 2), /^2\n3\n(?=.*\b2\b)(?=.*\b4\b)/s, "2 remain, from line 4 on");
+    assert.match(await runRead("f", 1, 2), /^1\n2\n(?!3\n)(?=.*\b3\b)(?=.*\boffset\b)/s, "line 3 is next");
+    assert.match(await runRead("f", 2, 2), /^2\n3\n(?!4\n)(?=.*\b4\b)/s, "line 4 is next");
     await assert.rejects(async () => runRead("f", 6), /\b5\b/);
     writeFileSync("blank", "1\n\n\n");
-    assert.match(await runRead("blank"), /^1\n\n/, "blank lines at the end are lines");
+    assert.match(await runRead("blank"), /^1\n\n/, "blank lines at the end count");
     writeFileSync("marked", "\ufeffa");
-    assert.equal(await runRead("marked"), "\ufeffa", "with its mark of UTF-8");
+    assert.equal(await runRead("marked"), "\ufeffa", "a BOM stays");
     writeFileSync("empty", "");
     assert.doesNotMatch(await runRead("empty"), /undefined|\b1\b/);
   });
 
-  test("read_file gives 1,000 lines unless asked for more, and says how to go on", async () => {
+  test("read_file returns 1,000 lines unless asked for more", async () => {
     writeFileSync("f", Array.from({ length: 1_200 }, (_, i) => `line ${i + 1}\n`).join(""));
     const text = await runRead("f");
-    assert.match(text, /^line 1\n.*\nline 1000\n(?!line)(?=.*\b200\b)(?=.*\boffset\b)(?=.*\b1001\b)/s);
+    assert.match(text, /^line 1\n.*\nline 1000\n(?!line)(?=.*\boffset\b)(?=.*\b1001\b)/s);
     assert.match(await runRead("f", 1_001), /^line 1001\n(?:.|\n)*\nline 1200$/);
     assert.match(await runRead("f", 1, 1_200), /\nline 1200$/);
   });
 
-  test("lines that are longer than a result are an error that says to name a smaller limit", async () => {
-    writeFileSync("f", `${"x".repeat(100)}\n`.repeat(900));
-    await assert.rejects(async () => runRead("f"), /(?=.*\bf\b).*limit/);
-    assert.equal((await runRead("f", 401, 400)).split("\n")[399], "x".repeat(100));
+  test("read_file returns as many lines as fit into a result, so a long file can be read step by step", async () => {
+    const lines = Array.from({ length: 900 }, (_, i) => `line ${i + 1} ${"x".repeat(100)}`);
+    writeFileSync("f", `${lines.join("\n")}\n`);
+    const read: string[] = [];
+    while (read.length < lines.length) {
+      const text = await runRead("f", read.length + 1);
+      const part = text.split("\n").filter((line) => line.startsWith("line "));
+      assert.ok(part.length > 0 && text.length <= 50_000, `${part.length} lines, ${text.length} characters`);
+      read.push(...part);
+      const next = new RegExp(`\\b${read.length + 1}\\b`);
+      if (read.length < lines.length) assert.match(text.split("\n").at(-1) ?? "", next, "the offset of the next line");
+    }
+    assert.deepEqual(read, lines);
+    writeFileSync("f", "x".repeat(60_000));
+    await assert.rejects(async () => runRead("f"), /(?=.*\bf\b).*bash/, "one line that doesn't fit");
   });
 
-  test("read_file says what is wrong with a missing file, a folder, a binary file and one above 10 MB", async () => {
+  test("read_file says what is wrong with a missing file, a folder, a binary file or one above 10 MB", async () => {
     await assert.rejects(async () => runRead("missing"), /missing/);
     execFileSync("mkfifo", ["pipe"]);
     mkdirSync("sub");
@@ -317,7 +329,7 @@ onEach({ s02, s06 }, (lesson, test) => {
   });
 
   step("runWrite");
-  test("write_file creates the folders it needs and replaces the whole file", () => {
+  test("write_file creates missing folders, replaces the whole file, and refuses a folder without leaving anything behind", () => {
     assert.match(runWrite("a/b/c.txt", "中文"), /a\/b\/c\.txt/);
     assert.equal(contentOf("a/b/c.txt"), "中文");
     runWrite("a/b/c.txt", "");
@@ -328,20 +340,19 @@ onEach({ s02, s06 }, (lesson, test) => {
         ({ message }: Error) => message.includes(path) && !message.includes(folder),
         `an error that names ${path} as it was given`,
       );
-    const left = ["a", "a/b", ".."].flatMap((folder) => readdirSync(folder)).filter((name) => name.endsWith(".tmp"));
-    assert.deepEqual(left, [], "nothing is left in the folder, nor in the one above it");
+    assert.deepEqual([readdirSync("a"), readdirSync("a/b")], [["b"], ["c.txt"]]);
   });
 
-  test("a write replaces the file at once, keeps its mode and leaves nothing else behind", (t) => {
+  test("a write replaces the file at once, keeps its mode, and leaves nothing else behind", (t) => {
     const { TMPDIR } = process.env;
-    process.env.TMPDIR = join(folder, "nowhere"); // elsewhere is maybe another disk, which a rename does not reach
+    process.env.TMPDIR = join(folder, "nowhere"); // it may be on another disk, where a rename fails
     t.after(() => {
       if (TMPDIR === undefined) delete process.env.TMPDIR;
       else process.env.TMPDIR = TMPDIR;
     });
     writeFileSync("f", "the old content");
-    chmodSync("f", 0o775); // more than most umasks allow a new file
-    linkSync("f", "other"); // is still the old file after the rename
+    chmodSync("f", 0o775); // more than most umasks allow
+    linkSync("f", "other"); // after a rename this is still the old file
     runWrite("f", "new");
     assert.deepEqual([contentOf("f"), contentOf("other")], ["new", "the old content"]);
     assert.equal(statSync("f").mode & 0o777, 0o775);
@@ -351,28 +362,28 @@ onEach({ s02, s06 }, (lesson, test) => {
     );
   });
 
-  test("a link that is planted where a write could have its temporary file is not followed", () => {
+  test("a write doesn't follow a link planted where its temporary file might be", () => {
     for (const name of ["f.tmp", ".f.tmp", `f.${process.pid}.tmp`, "f~"]) symlinkSync(join(sibling, "secret"), name);
     try {
       runWrite("f", "new");
     } catch {
-      // A reader's version may use such a name, and find that it is taken.
+      // A reader's version may use such a name and find it taken.
     }
     assert.equal(contentOf(join(sibling, "secret")), "secret");
-    assert.ok(!lstatSync("f", { throwIfNoEntry: false })?.isSymbolicLink(), "f is no link");
+    assert.ok(!lstatSync("f", { throwIfNoEntry: false })?.isSymbolicLink(), "f isn't a link");
   });
 
-  test("a write through a link changes the file behind it and leaves the link", () => {
+  test("a write through a link changes the file behind it and keeps the link", () => {
     mkdirSync("real");
     writeFileSync("real/f", "old");
     symlinkSync("real/f", "link");
     runWrite("link", "new");
-    assert.ok(lstatSync("link").isSymbolicLink(), "the link is still one");
+    assert.ok(lstatSync("link").isSymbolicLink(), "the link is still a link");
     assert.equal(contentOf("real/f"), "new");
   });
 
   step("runEdit");
-  test("edit_file needs the old text exactly once, and says what is wrong with it", () => {
+  test("edit_file needs the old text exactly once, and says whether it is missing or occurs more than once", () => {
     writeFileSync("f", "x = 1;\nx = 1;\ny = 2;\n");
     const why: string[] = [];
     for (const old of ["x = 1;", "X = 1;"])
@@ -381,21 +392,21 @@ onEach({ s02, s06 }, (lesson, test) => {
         ({ message }: Error) => why.push(message) > 0 && /\bf\b/.test(message),
         "an error names the file",
       );
-    assert.notEqual(why[0], why[1], "what is there twice is another error than what is not there");
+    assert.notEqual(why[0], why[1], "two different errors");
     assert.equal(contentOf("f"), "x = 1;\nx = 1;\ny = 2;\n");
-    linkSync("f", "other"); // is still the old file after the rename
+    linkSync("f", "other"); // after a rename this is still the old file
     runEdit("f", "1;\ny = 2", "1;\ny = 3");
     assert.equal(contentOf("f"), "x = 1;\nx = 1;\ny = 3;\n");
     assert.equal(contentOf("other"), "x = 1;\nx = 1;\ny = 2;\n", "it's replaced at once, as by write_file");
   });
 
-  test("edit_file does not take a text that overlaps itself for one that occurs once", () => {
+  test("edit_file counts occurrences that overlap", () => {
     writeFileSync("f", "}\n}\n}\n");
     assert.throws(() => runEdit("f", "}\n}\n", "}\n"), /\bf\b/);
     assert.equal(contentOf("f"), "}\n}\n}\n");
   });
 
-  test("edit_file takes both texts literally", () => {
+  test("edit_file takes both texts literally, including blanks at their ends", () => {
     const signs = "$& $1 $$ $` $' \\1 .*+?^()[]{}|";
     writeFileSync("f", "a (.*) b");
     runEdit("f", "(.*)", signs);
@@ -403,17 +414,21 @@ onEach({ s02, s06 }, (lesson, test) => {
     runEdit("f", signs, "$&");
     assert.equal(contentOf("f"), "a $& b");
     runEdit("f", " b", "\n");
-    assert.equal(contentOf("f"), "a $&\n", "also blanks at their ends");
+    assert.equal(contentOf("f"), "a $&\n");
   });
 
-  test("edit_file keeps a CRLF file CRLF", () => {
+  test("edit_file keeps the line ends of a CRLF file, and those of all other lines if the line ends are mixed", () => {
     writeFileSync("f", "a\r\nb\r\nc\r\n");
     runEdit("f", "a\nb", "a\nnew\nb");
     assert.equal(contentOf("f"), "a\r\nnew\r\nb\r\nc\r\n");
     runEdit("f", "b\r\nc", "c");
     assert.equal(contentOf("f"), "a\r\nnew\r\nc\r\n");
-    writeFileSync("f", "a\r\nb\nc\r\n");
-    runEdit("f", "c", "d");
-    assert.equal(contentOf("f"), "a\r\nb\nd\r\n", "and other lines as they are");
+    runEdit("f", "new", "one\ntwo");
+    assert.equal(contentOf("f"), "a\r\none\r\ntwo\r\nc\r\n", "one line becomes two");
+    writeFileSync("f", "a\r\nb\nc\r\nd\n");
+    runEdit("f", "c", "see");
+    assert.equal(contentOf("f"), "a\r\nb\nsee\r\nd\n");
+    runEdit("f", "b\n", "bee\n");
+    assert.equal(contentOf("f"), "a\r\nbee\nsee\r\nd\n");
   });
 });

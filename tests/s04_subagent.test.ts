@@ -1,4 +1,4 @@
-// The task tool: a child with fresh messages, whose last text is all that its parent sees.
+// The task tool runs a subagent on fresh messages. Its last text is all that its parent, the agent, sees.
 
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -6,19 +6,18 @@ import { beforeEach } from "node:test";
 import type { Failure, Reply } from "../tools/offline/server.ts";
 import * as harness from "./harness.ts";
 
-const { bash, call, expectRejection, folder, goOn, loop, onEach, plain } = harness;
-const { resultsIn, say, server, step, turn, until, use, user } = harness;
+const { bash, call, expectRejection, folder, goOn, onEach, PASS, plain } = harness;
+const { resultsIn, say, server, step, turn, until, use, user, WAIT } = harness;
 const s04 = await import("../agents/s04_subagent.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
 
-const PASS: Failure = { kind: "slow", delay: 0 }; // no failure: the next one is for a later request
 const task = (prompt: string): Reply => call(use("task", { prompt }));
 const done = say("Done.");
 
 beforeEach(harness.emptyWorkspace);
 
 onEach({ s04, s06 }, (lesson, test) => {
-  /** The one result of a task that these replies carry out, and the child's requests. */
+  /** Runs a subagent that gives these replies. Returns the result of the task, and the requests of the subagent. */
   async function taskBy(...replies: Reply[]) {
     const { error, messages, results, sent, printed } = await turn(lesson, [task("count"), ...replies, done]);
     assert.equal(error, undefined);
@@ -29,43 +28,29 @@ onEach({ s04, s06 }, (lesson, test) => {
   }
 
   step("agentLoop");
-  test("a loop that is out of rounds ends with an error that names the limit, and every call has its result", async () => {
-    const replies = [bash("true", "true"), bash("true"), done];
-    const { error, messages, results } = await loop(lesson, replies, { maxRounds: 2 });
-    assert.match(error ?? "", /2/, "the error names the limit");
-    assert.deepEqual([messages.length, results.length], [5, 3]);
-  });
-
-  test("a loop that has no limit goes on", async () => {
-    const rounds = Array.from({ length: 51 }, () => call(use("none", {})));
-    assert.equal((await loop(lesson, [...rounds, done])).error, undefined);
-  });
-
-  test("a reminder comes in the third round without a call of todo, if there is that tool", async () => {
-    const [work, plan] = [call(use("none", {})), call(use("todo", { items: [] }))];
-    const others = lesson.TOOLS.filter(({ name }) => name !== "todo");
-    for (const tools of [lesson.TOOLS, others]) {
-      const { messages } = await loop(lesson, [work, plan, work, work, work, work, done], { tools });
-      const reminded = messages.flatMap((message, i) => (/<reminder>/.test(JSON.stringify(message)) ? [i] : []));
-      const expected = tools === others ? 0 : 1;
-      assert.equal(reminded.length, expected, `messages with a reminder, ${expected ? "with" : "without"} todo`);
-    }
+  test("only the agent that has the todo tool is reminded of the list, and a subagent's rounds don't count", async () => {
+    const list = call(use("todo", { items: [{ text: "unfinished", status: "pending" }] }));
+    const [work, child] = [call(use("none", {})), Array(4).fill(call(use("none", {})))];
+    const { sent, messages } = await turn(lesson, [list, work, task("count"), ...child, say("two"), work, done]);
+    assert.doesNotMatch(JSON.stringify(sent.slice(0, -1)), /<reminder>/);
+    const last = messages.at(-2) ?? user("");
+    assert.match(JSON.stringify(last), /<reminder>/, "after the agent's third round");
   });
 
   step("runSubagent");
-  test("a child has fresh messages, its own system prompt, and all tools but task and todo", async () => {
+  test("a subagent has fresh messages, its own system prompt, and all tools but task and todo", async () => {
     const { requests } = await taskBy(bash("echo 1"), say("two"));
     const [first, second] = requests;
     assert.deepEqual(plain(first?.messages ?? []), plain([user("count")]));
     assert.equal(second?.messages.length, 3);
     assert.ok(!String(first?.system).includes(lesson.SYSTEM), "not the parent's");
-    assert.ok(String(first?.system).includes(folder), "it is told the workspace");
+    assert.ok(String(first?.system).includes(folder), "it names the workspace");
     const names = first?.tools?.map((tool) => ("name" in tool ? tool.name : ""));
     const expected = lesson.TOOLS.map(({ name }) => name).filter((name) => !/^(task|todo)$/.test(name));
     assert.deepEqual(names, expected);
   });
 
-  test("a child cannot call task or todo", async () => {
+  test("a subagent can't call task or todo", async () => {
     const list = lesson.TODO.update([{ text: "the parent's", status: "pending" }]);
     const { requests } = await taskBy(call(use("task", { prompt: "more" }), use("todo", { items: [] })), say("no"));
     const results = resultsIn(requests[1]?.messages ?? []);
@@ -76,7 +61,7 @@ onEach({ s04, s06 }, (lesson, test) => {
     assert.equal(lesson.TODO.render(), list, "the parent's list");
   });
 
-  test("only its last text comes back", async () => {
+  test("only the last text of a subagent comes back", async () => {
     const look = call({ type: "text", text: "I look first." }, use("bash", { command: "echo what it saw" }));
     const last = call(
       { type: "thinking", thinking: "what it thinks" },
@@ -89,7 +74,7 @@ onEach({ s04, s06 }, (lesson, test) => {
     assert.doesNotMatch(JSON.stringify(messages), /I look first|what it saw|what it thinks/);
   });
 
-  test("each task of a reply has one result, in the order of the calls", async () => {
+  test("each task in a reply has one result, in the order of the calls", async () => {
     const three = call(
       use("task", { prompt: "one" }),
       use("bash", { command: "echo between" }),
@@ -103,16 +88,9 @@ onEach({ s04, s06 }, (lesson, test) => {
     assert.deepEqual(plain(sent[3]?.messages ?? []), plain([user("two")]));
   });
 
-  test("a child that is out of rounds is an error that names the limit", async () => {
-    const rounds = Array.from({ length: 30 }, () => call(use("none", {})));
-    const { text, failed, requests } = await taskBy(...rounds);
-    assert.equal(requests.length, 30, "calls of the model");
-    assert.match(`${failed} ${text}`, /true .*30/s, "is_error, and the limit");
-  });
-
-  test("a child may answer in its 30th round", async () => {
-    const rounds = Array.from({ length: 29 }, () => call(use("none", {})));
-    assert.equal((await taskBy(...rounds, say("in time"))).text, "in time");
+  test("a subagent has no limit of rounds either", async () => {
+    const rounds = Array(51).fill(call(use("none", {})));
+    assert.equal((await taskBy(...rounds, say("in the end"))).text, "in the end");
   });
 
   for (const [what, failure, reason] of [
@@ -121,25 +99,28 @@ onEach({ s04, s06 }, (lesson, test) => {
     ["an answer that is cut off", { kind: "max_tokens" }, /./],
     ["a stream that breaks", { kind: "drop" }, /./],
   ] satisfies [string, Failure, RegExp][]) {
-    test(`a child that ends with ${what} is an error that says why, and its parent goes on`, async () => {
+    test(`a subagent that ends with ${what} is an error that says why, and its parent goes on`, async () => {
       if (failure.kind === "status") expectRejection(/this is wrong/);
       server.fail(PASS, PASS, failure);
-      const begun = call({ type: "text", text: "answer of the child: " }, use("none", {}));
-      const { text, failed } = await taskBy(begun, ...(failure.kind === "status" ? [] : [say("answer of the child")]));
-      assert.doesNotMatch(text, /answer of the child/, "what it said before it failed is no answer");
+      const begun = call({ type: "text", text: "answer of the subagent: " }, use("none", {}));
+      const { text, failed } = await taskBy(
+        begun,
+        ...(failure.kind === "status" ? [] : [say("answer of the subagent")]),
+      );
+      assert.doesNotMatch(text, /answer of the subagent/, "what it said before it failed isn't an answer");
       assert.match(`${failed} ${text}`, new RegExp(`true .*${reason.source}`, "s"), "is_error, and the reason");
     });
   }
 
-  test("an empty reply of a child is an error, not an empty answer", async () => {
+  test("an empty reply of a subagent is an error, not an empty answer", async () => {
     const { text, failed } = await taskBy(call());
     assert.match(`${failed} ${text}`, /true ./, "is_error, and a reason");
   });
 
-  test("an interrupt stops the child with its parent, and every call is answered", async () => {
+  test("Ctrl-C stops the subagent with its parent, and every call has a result", async () => {
     const stop = new AbortController();
     const both = call(use("task", { prompt: "wait" }), use("bash", { command: "touch never" }));
-    const commands = ["touch begun; sleep 30", "touch never"].map((command) => use("bash", { command }));
+    const commands = [WAIT, "touch never"].map((command) => use("bash", { command }));
     const child = call({ type: "text", text: "half an answer" }, ...commands);
     const running = turn(lesson, [both, child], { signal: stop.signal });
     await until(() => existsSync("begun"));
@@ -152,14 +133,16 @@ onEach({ s04, s06 }, (lesson, test) => {
     await goOn(lesson, messages);
   });
 
-  test("a task without a prompt is an error, and no child is started", async () => {
+  test("a task without a prompt is an error, and no subagent starts; blanks around a prompt are removed", async () => {
     const inputs = [{}, { prompt: 7 }, { prompt: " \n" }];
     const { results, sent } = await turn(lesson, [call(...inputs.map((input) => use("task", input))), done]);
     for (const { text, failed } of results) assert.match(`${failed} ${text}`, /true .*prompt/s, "is_error: no prompt");
     assert.equal(sent.length, 2);
+    const blank = await turn(lesson, [task(" count\n"), say("two"), done]);
+    assert.deepEqual(plain(blank.sent[1]?.messages ?? []), plain([user("count")]));
   });
 
-  test("the user is asked about each command of a child, too", async () => {
+  test("the user is asked about each command of a subagent", async () => {
     const answers = [undefined, "the user said no"];
     const approve = async () => {
       const answer = answers.shift();
@@ -171,17 +154,8 @@ onEach({ s04, s06 }, (lesson, test) => {
     assert.deepEqual([existsSync("first"), existsSync("never")], [true, false], "what has run");
   });
 
-  test("a child is not reminded of todos, which it does not have", async () => {
-    const { requests } = await taskBy(...Array.from({ length: 4 }, () => bash("true")), say("ok"));
-    assert.doesNotMatch(JSON.stringify(requests.at(-1)?.messages), /<reminder>/);
-  });
-
-  test("the user sees where a child begins", async () => {
+  test("the user sees the prompt of a subagent before it works", async () => {
     const { printed } = await turn(lesson, [task("count\u202e"), say("I have counted."), done]);
-    assert.match(
-      printed,
-      /^((?!I have counted).)*subagent.*count�.*I have counted/s,
-      "it is called a subagent, with its prompt, before it works",
-    );
+    assert.match(printed, /^((?!I have counted).)*count�.*I have counted/s);
   });
 });

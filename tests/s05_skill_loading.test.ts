@@ -1,13 +1,13 @@
-// Skills: one line each in the system prompt, and the body when the model asks for it.
+// Skills cost one line each in the system prompt. The model gets a body when it asks for it.
 
 import assert from "node:assert/strict";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { after } from "node:test";
 import { fileURLToPath } from "node:url";
 import { bash, call, folder, goOn, onEach, resultsIn, say, start, step, test as testOf, turn, use } from "./harness.ts";
 
-/** Writes `<skills>/<name>/SKILL.md`. @returns its path */
+/** Writes `<skills>/<name>/SKILL.md` and returns its path. */
 function write(skills: string, name: string, text: string | Uint8Array): string {
   mkdirSync(join(skills, name), { recursive: true });
   writeFileSync(join(skills, name, "SKILL.md"), text);
@@ -16,7 +16,7 @@ function write(skills: string, name: string, text: string | Uint8Array): string 
 const skillText = (name: string, description: string, body = "body") =>
   `---\nname: ${name}\ndescription: ${description}\n---\n${body}`;
 
-// The lessons read the skills of the workspace when they are imported.
+// The lessons look for skills in the workspace when they are imported.
 const SKILLS = join(folder, "skills");
 const PDF = write(SKILLS, "pdf", skillText("pdf", "Work with PDF files.", "# PDF\n\nUse pdftotext.\n"));
 write(SKILLS, "weather", skillText("weather", "Tell the weather.", "Look out of the window.\n"));
@@ -27,59 +27,66 @@ writeFileSync(join(OUTSIDE, "SKILL.md"), skillText("outside", "From elsewhere.")
 const s05 = await import("../agents/s05_skill_loading.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
 
-/** A text without line ends: the lesson may take them out of a description early, or late. */
+/** Puts a text on one line. A reader's version may do so with descriptions earlier or later than ours. */
 const oneLine = (text = "") => text.replace(/\s+/g, " ").trim();
+/** What load_skill returns for the skill "one" or "pdf": the folder and the body. */
+const LOADED = /^<skill name="(?:one|pdf)" folder="(.*)">\n(.*)\n<\/skill>$/s;
+function folderOf(texts: Record<string, string | Uint8Array>): string {
+  const skills = mkdtempSync(join(folder, "skills-"));
+  for (const [name, text] of Object.entries(texts)) write(skills, name, text);
+  return skills;
+}
 const load = (name: unknown) => call(use("load_skill", { name }));
 const done = say("Done.");
 
 onEach({ s05, s06 }, (lesson, test) => {
-  /** A loader for a folder with these skills. */
-  function loaderFor(texts: Record<string, string | Uint8Array>) {
-    const skills = mkdtempSync(join(folder, "skills-"));
-    for (const [name, text] of Object.entries(texts)) write(skills, name, text);
-    return new lesson.SkillLoader(skills);
-  }
+  /** Returns a loader for a folder with these skills. */
+  const loaderFor = (texts: Record<string, string | Uint8Array>) => new lesson.SkillLoader(folderOf(texts));
 
   step("readSkill");
   for (const [what, text, description, body] of [
     [
-      "has a head of YAML and a body",
+      "has front matter and a body",
       skillText("one", "What for.", "\n# One\n\nDo it.\n"),
       "What for.",
       "# One\n\nDo it.",
     ],
     ["may have CRLF line ends", "---\r\nname: one\r\ndescription: d\r\n---\r\n# One\r\n", "d", "# One"],
+    ["may begin with a BOM", `\ufeff${skillText("one", "d")}`, "d", "body"],
+    ["may end right after its front matter", "---\nname: one\ndescription: d\n---", "d", ""],
     ["may have --- in its description", skillText("one", "a --- b"), "a --- b", "body"],
     ["may have --- in its body", skillText("one", "d", "a\n\n---\n\nb"), "d", "a\n\n---\n\nb"],
     [
-      "may describe itself in several lines",
+      "may have a description of several lines",
       skillText("one", "|\n  One: first,\n  then."),
       "One: first, then.",
       "body",
     ],
-    ["may quote, and be Chinese", skillText("'one'", "'处理 PDF: \"fast\"'", "内容"), '处理 PDF: "fast"', "内容"],
+    ["may contain quotes and Chinese", skillText("'one'", "'处理 PDF: \"fast\"'", "内容"), '处理 PDF: "fast"', "内容"],
   ] satisfies [string, string, string, string][]) {
     test(`a SKILL.md ${what}`, () => {
-      const loader = loaderFor({ folder: text });
+      const skills = folderOf({ mine: text });
+      const loader = new lesson.SkillLoader(skills);
       assert.deepEqual(loader.warnings, []);
       assert.equal(oneLine(loader.skills.get("one")?.description), description);
-      assert.equal(loader.content("one"), `<skill name="one">\n${body}\n</skill>`);
+      const [, at, loaded] = LOADED.exec(loader.content("one")) ?? [];
+      assert.deepEqual([at, loaded?.trim()], [join(skills, "mine"), body]);
     });
   }
 
   for (const [what, text, reason] of [
-    ["without a head", "# Only a body\n", /name/],
-    ["whose head is not closed", "---\nname: one\ndescription: d\n", /name/],
-    ["whose head is not at its beginning", `# One\n${skillText("one", "d")}`, /name/],
+    ["without front matter", "# Only a body\n", /name/],
+    ["whose front matter isn't closed", "---\nname: one\ndescription: d\n", /name/],
+    ["whose front matter isn't at the beginning", `# One\n${skillText("one", "d")}`, /name/],
     ["whose YAML is wrong", "---\nname: one\ndescription: [unclosed\n---\nbody", /./],
-    ["whose YAML has a quote too few", skillText("one", '"unclosed'), /./],
+    ["with a quote missing in its YAML", skillText("one", '"unclosed'), /./],
     ["without a name", "---\ndescription: d\n---\nbody", /name/],
     ["with a name that breaks out of the tag", skillText("'a\"><b'", "d"), /name/],
     ["without a description", "---\nname: one\n---\nbody", /description/],
     ["with a description of more than 1,024 characters", skillText("one", "x".repeat(1_025)), /description/],
     ["that is binary", Uint8Array.from([0, 255, 254, 0, 1]), /./],
   ] satisfies [string, string | Uint8Array, RegExp][]) {
-    test(`a SKILL.md ${what} is left out with a warning that names file and reason; the others stay`, () => {
+    test(`a SKILL.md ${what} is skipped with a warning that names the file and the reason; the others stay`, () => {
       const { skills, warnings } = loaderFor({ a: skillText("first", "d"), m: text, z: skillText("last", "d") });
       assert.deepEqual([...skills.keys()], ["first", "last"]);
       assert.equal(warnings.length, 1, "warnings");
@@ -88,13 +95,13 @@ onEach({ s05, s06 }, (lesson, test) => {
     });
   }
 
-  test("of two skills of one name the last folder counts", () => {
+  test("if two skills have the same name, that of the last folder counts", () => {
     const loader = loaderFor({ a: skillText("one", "d", "first"), b: skillText("one", "d", "last") });
     assert.equal(loader.skills.size, 1);
     assert.match(loader.content("one"), /last/, "the body of the last folder");
   });
 
-  test("a skill that is a link out of the workspace is left out with a warning", () => {
+  test("a skill that is a link out of the workspace is skipped with a warning", () => {
     const skills = mkdtempSync(join(folder, "skills-"));
     symlinkSync(OUTSIDE, join(skills, "m"));
     const loader = new lesson.SkillLoader(skills);
@@ -102,11 +109,13 @@ onEach({ s05, s06 }, (lesson, test) => {
     assert.match(loader.warnings.join("\n"), /\/m\/SKILL\.md/, "a warning names the file");
   });
 
-  test("a folder of skills need not be there, and may hold other things", () => {
+  test("the folder of skills may be missing, may be a file, and may contain other things", () => {
     const none = new lesson.SkillLoader(join(folder, "nowhere"));
     assert.deepEqual([none.skills.size, none.warnings], [0, []]);
     const skills = mkdtempSync(join(folder, "skills-"));
-    writeFileSync(join(skills, "README.md"), "no skill");
+    writeFileSync(join(skills, "README.md"), "not a skill");
+    const file = new lesson.SkillLoader(join(skills, "README.md"));
+    assert.deepEqual([file.skills.size, file.warnings], [0, []]);
     mkdirSync(join(skills, "notes"));
     symlinkSync(join(OUTSIDE, "gone"), join(skills, "link"));
     const other = new lesson.SkillLoader(skills);
@@ -114,7 +123,7 @@ onEach({ s05, s06 }, (lesson, test) => {
   });
 
   step("SkillLoader.descriptions");
-  test("the system prompt has the name and description of each skill, and no body", () => {
+  test("the system prompt has the name and description of each skill on one line, and no body", () => {
     const lines = /^.*pdf.*Work with PDF files\..*\n.*weather.*Tell the weather\./m;
     assert.match(lesson.SYSTEM, lines, "a line for each skill");
     assert.doesNotMatch(lesson.SYSTEM, /pdftotext|window|broken/);
@@ -133,20 +142,21 @@ onEach({ s05, s06 }, (lesson, test) => {
   });
 
   step("SkillLoader.content");
-  test("load_skill returns the body as it is on disk now, and an error when the file is gone", async (t) => {
+  test("load_skill returns the folder of a skill and its body as it is on disk now, or an error if the file is gone", async (t) => {
     const text = readFileSync(PDF);
     t.after(() => write(SKILLS, "pdf", text));
     const change = (command: string) => call(use("bash", { command }), use("load_skill", { name: "pdf" }));
     const replies = [load("pdf"), change(`sed -i.bak s/pdftotext/mutool/ ${PDF}`), change(`rm ${PDF}`), done];
     const { results, messages } = await turn(lesson, replies);
-    const [asItWas, changed, gone] = results.filter((_, i) => i % 2 === 0); // the others are of bash
-    assert.equal(asItWas?.text, '<skill name="pdf">\n# PDF\n\nUse pdftotext.\n</skill>');
+    const [asItWas, changed, gone] = results.filter((_, i) => i % 2 === 0); // the others are bash's
+    const [, at, body] = LOADED.exec(asItWas?.text ?? "") ?? [];
+    assert.deepEqual([at, body], [dirname(PDF), "# PDF\n\nUse pdftotext."]);
     assert.match(changed?.text ?? "", /Use mutool\./, "the body as it is now");
     assert.equal(gone?.failed, true);
     await goOn(lesson, messages);
   });
 
-  test("a name that is unknown or no text is an error; the first lists the skills that exist", async () => {
+  test("an unknown name is an error that lists the skills, and a name that isn't text is an error as well", async () => {
     const names = ["psd", "pd", "../pdf", "broken", "constructor", 7];
     const { results } = await turn(lesson, [call(...names.map((name) => use("load_skill", { name }))), done]);
     for (const { text, failed } of results.slice(0, -1))
@@ -155,7 +165,7 @@ onEach({ s05, s06 }, (lesson, test) => {
     assert.match(`${failed} ${text}`, /true .*load_skill.*name/s, "is_error, and what is wrong");
   });
 
-  test("system prompt and tools stay the same whatever happens in the folder, so the prompt cache holds", async () => {
+  test("the system prompt and tools stay the same whatever happens in the folder, so the prompt cache holds", async () => {
     const late = write(SKILLS, "late", skillText("late", "Comes late."));
     const { sent, results } = await turn(lesson, [bash("ls skills"), load("pdf"), done]);
     rmSync(join(late, ".."), { recursive: true });
@@ -164,31 +174,39 @@ onEach({ s05, s06 }, (lesson, test) => {
     assert.deepEqual(prefixes, Array(3).fill(JSON.stringify([lesson.SYSTEM, lesson.TOOLS])));
   });
 
-  test("a subagent can load skills, too", async () => {
+  test("a subagent knows the skills and can load them", async () => {
     const task = call(use("task", { prompt: "use the skill" }));
     const { results, sent } = await turn(lesson, [task, load("pdf"), say("read it"), done]);
     assert.equal(results[0]?.text, "read it");
+    assert.match(String(sent[1]?.system), /Work with PDF files/);
     assert.match(resultsIn(sent[2]?.messages ?? [])[0]?.text ?? "", /pdftotext/);
   });
 });
 
 step("readSkill");
-testOf("the user sees which skills a folder brings, and which are left out; none can drive the terminal", async (t) => {
-  const warned = "---\nname: two\ndescription: !<\u001b]52;c;b3duZWQ=\u0007> text\n---\nbody"; // yaml warns of the tag
-  const files = {
-    "skills/a/SKILL.md": skillText("one", "d"),
-    "skills/b/SKILL.md": warned,
-    "skills/evil/SKILL.md": "---\nname: [\u001b]0;owned\u0007\n---\n",
-  };
-  const run = await start(t, "s05_skill_loading", ["go"], { files, replies: [done] });
-  assert.equal(await run.ended, 0, run.screen());
-  assert.match(run.screen(), /one, two/, "the skills");
-  assert.match(run.screen(), /evil\/SKILL\.md/, "the one that is left out");
-  assert.doesNotMatch(run.screen(), /[\u0007\u001b]/, "no control characters, also of warnings that yaml prints");
-});
+testOf(
+  "the user sees which skills a folder brings and which are skipped, and none of them can drive the terminal",
+  async (t) => {
+    const warned = "---\nname: two\ndescription: !<\u001b]52;c;b3duZWQ=\u0007> text\n---\nbody"; // yaml warns of the tag
+    const files = {
+      "skills/a/SKILL.md": skillText("one", "d"),
+      "skills/b/SKILL.md": warned,
+      "skills/evil/SKILL.md": "---\nname: [\u001b]0;owned\u0007\n---\n",
+    };
+    const run = await start(t, "s05_skill_loading", ["go"], { files, replies: [done] });
+    assert.equal(await run.ended, 0, run.screen());
+    assert.match(run.screen(), /one, two/, "the skills");
+    assert.match(run.screen(), /evil\/SKILL\.md/, "the one that is skipped");
+    assert.doesNotMatch(
+      run.screen(),
+      /[\u0007\u001b]/,
+      "no control characters, not even in warnings of the yaml package",
+    );
+  },
+);
 
 step("program");
-testOf("the skills of this project are all sound, and are called like their folders", () => {
+testOf("all skills of this project load, and are named like their folders", () => {
   const shipped = fileURLToPath(new URL("../skills/", import.meta.url));
   const copy = mkdtempSync(join(folder, "shipped-"));
   cpSync(shipped, copy, { recursive: true });

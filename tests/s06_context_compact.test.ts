@@ -1,5 +1,5 @@
-// What the agent forgets and when, what it must not forget, and what is on disk. In the order of the lesson's regions. A
-// lesson with other limits is a copy that was imported with other variables.
+// What the agent forgets and when, what it never forgets, and what is on disk, in the order of the lesson's regions.
+// A lesson with another threshold is a copy that was imported with other environment variables.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -10,7 +10,7 @@ import type Anthropic from "@anthropic-ai/sdk";
 import { type Failure, type Model, type Reply, scripted } from "../tools/offline/server.ts";
 import * as harness from "./harness.ts";
 
-const { bash, blocksOf, call, capture, expectRejection, folder, plain, resultsIn, say, server } = harness;
+const { bash, blocksOf, call, capture, expectRejection, folder, resultsIn, say, server } = harness;
 const { optionsFor, start, step, test, use, user } = harness;
 type Lesson = typeof import("../agents/s06_context_compact.ts");
 type Messages = Anthropic.MessageParam[];
@@ -49,10 +49,10 @@ async function watch<T>(work: () => T | Promise<T>, said: Said = []) {
   return { value, error, printed, sent: server.journal.slice(from).map(({ request }) => request) };
 }
 
-/** A conversation. `ask` is a turn of it, `compact` what /compact does, `interrupted` a turn in which bash gets Ctrl-C. */
+/** A conversation. `ask` runs a turn, `interrupted` one in which Ctrl-C comes while bash asks; `compact` is /compact. */
 function talkTo(lesson: Lesson, messages: Messages = [], options = optionsFor(lesson)) {
   const now = Date.now();
-  while (Date.now() === now); // the names of transcripts differ by their milliseconds
+  while (Date.now() === now); // two transcripts begun in the same millisecond would have the same name
   const run = (request: string, more: Partial<typeof options>, said: Said) =>
     watch(() => lesson.runTurn(messages, request, { ...options, ...more }), said);
   const ask = (request: string, ...said: Said) => run(request, {}, said);
@@ -64,55 +64,65 @@ function talkTo(lesson: Lesson, messages: Messages = [], options = optionsFor(le
   };
   return { messages, options, state: options.state, ask, compact, interrupted };
 }
-/** A conversation whose next request is past the limit of 6,000 tokens, though not because of results. */
+/** A conversation that is past the threshold of 6,000 tokens because of a long reply. */
 async function longTalk(options = optionsFor(small)) {
   const talk = talkTo(small, [], options);
-  await talk.ask("words ".repeat(3_000), say("ok"));
+  await talk.ask("first", say("words ".repeat(3_000)));
   return talk;
 }
-/** A conversation whose oldest result has that many characters, and whose last call was so many seconds ago. */
-async function talkAgo(lesson: Lesson, size: number, seconds: number) {
+/** A conversation whose oldest results have this many characters each, and whose last call was some seconds ago. */
+async function talkAgo(lesson: Lesson, sizes: number[], seconds: number) {
   const talk = talkTo(lesson);
-  fileOf("old.txt", size);
-  fileOf("new.txt", 90);
-  await talk.ask("go", read("old.txt"), ...Array(3).fill(read("new.txt")), say("ok"));
+  for (const [i, size] of sizes.entries()) fileOf(`old${i}.txt`, size);
+  fileOf("new.txt", 150);
+  const old = sizes.map((_, i) => read(`old${i}.txt`));
+  await talk.ask("go", ...old, ...Array(3).fill(read("new.txt")), say("ok"));
   talk.state.lastCall = Date.now() - seconds * 1_000;
   return talk;
 }
 
 const textsOf = (message?: Anthropic.MessageParam) =>
   (message ? blocksOf(message) : []).flatMap((block) => (block.type === "text" ? [block.text] : []));
-/** What follows a summary: todo list and files, whether in blocks of their own or in one text. */
-const afterSummary = (message: Anthropic.MessageParam | undefined, summary: string) => {
-  const text = textsOf(message).join("\n");
+const isSummary = (message: Anthropic.MessageParam) => textsOf(message)[0]?.startsWith("[Conversation compressed");
+/** What comes with the summary of a history: todo list and files, whether in blocks of their own or in one text. */
+const afterSummary = (messages: Messages, summary: string) => {
+  const text = textsOf(messages.find(isSummary)).join("\n");
   const rest = text.slice(text.indexOf(summary) + summary.length);
   return rest.trim().split(/\s+(?=<file )/);
 };
 const contents = (messages: Messages = []) => resultsIn(messages).map(({ text }) => text);
-const thinkingIn = (messages: Messages) => messages.flatMap(blocksOf).filter(({ type }) => type.endsWith("thinking"));
 const lastTextOf = ({ messages }: Request) => textsOf(messages.at(-1)).at(-1) ?? "";
 const asksForSummary = (request: Request) => lastTextOf(request).startsWith(s06.SUMMARY_PROMPT.slice(0, 40));
 const kinds = (sent: Request[]) => sent.map((request) => (asksForSummary(request) ? "summary" : "call")).join(" ");
-/** Each message in a word: what compaction leaves, and in which order. */
+/** A history with each message as a word. "note" says that a turn was stopped. */
 const outline = (messages: Messages = []) =>
   messages.map((message) => {
-    const texts = textsOf(message);
-    if (texts[0]?.startsWith("[Conversation compressed")) return "compressed";
+    if (isSummary(message)) return "compressed";
     if (resultsIn([message]).length > 0) return "results";
-    return blocksOf(message).some(({ type }) => type === "tool_use") ? "calls" : texts.at(-1);
+    const text = textsOf(message).at(-1);
+    if (text?.startsWith("(Stopped here")) return "note";
+    return blocksOf(message).some(({ type }) => type === "tool_use") ? "calls" : text;
   });
 /** A call and its result. */
-const round = (name: string, content: string, id: string): Messages => [
+const round = (name: string, content: string, id: string, is_error = false): Messages => [
   { role: "assistant", content: [{ type: "tool_use", id, name, input: {} }] },
-  { role: "user", content: [{ type: "tool_result", tool_use_id: id, content }] },
+  { role: "user", content: [{ type: "tool_result", tool_use_id: id, content, is_error }] },
 ];
+/** Among failures: a call that goes well. */
+const FINE: Failure = { kind: "slow", delay: 0 };
 const read = (path: string) => call(use("read_file", { path }));
 const CLEARED = "[Previous: used read_file]";
+/** A model that reads a file for this many rounds, and summarizes when asked to. */
+const reader =
+  (path: string, rounds: number, summary = "A summary."): Model =>
+  (request) => {
+    if (asksForSummary(request)) return say(summary);
+    return rounds-- > 0 ? read(path) : say("done");
+  };
 /** Writes a file of that many characters. */
 const fileOf = (name: string, size: number) => fs.writeFileSync(name, `${name} `.padEnd(size, "text "));
-/** Where a result went, or undefined if it did not go to disk. */
+/** Where a result was saved, if it was. */
 const savedIn = (result = "") => /^Output too large\. Saved to: (.*)$/m.exec(result)?.[1];
-/** What is in the file that a result names. */
 const savedOf = (result = "") =>
   fs.readFileSync(
     savedIn(result) ?? assert.fail(`no line "Output too large. Saved to: …" in: ${result.slice(0, 200)}`),
@@ -120,7 +130,7 @@ const savedOf = (result = "") =>
   );
 const linesOf = (file: string) => (fs.readFileSync(file, "utf8").match(/.+\n/g) ?? []).map((line) => JSON.parse(line));
 const rewritesIn = (file: string) => linesOf(file).filter(({ type }) => type === "compaction");
-/** The history as a transcript has it. */
+/** The history that a transcript holds. */
 function historyIn(file: string): Messages {
   const lines = linesOf(file);
   const last = lines.findLastIndex(({ messages }) => messages);
@@ -138,29 +148,29 @@ beforeEach(() => {
   for (const lesson of [s06, small, medium]) lesson.TODO.items = [];
 });
 
-describe("the limit", () => {
+describe("the threshold", () => {
   step("estimateTokens");
-  test("is the window without a reply and a reserve; COMPACT_THRESHOLD lowers it, and never raises it", async () => {
+  test("is the window minus a reply and a margin; COMPACT_THRESHOLD can lower it but not raise it", async () => {
     assert.equal(s06.autoCompactThreshold(200_000, 32_000), 167_000);
     assert.equal(s06.autoCompactThreshold(1_000_000, 8_000), 979_000);
-    const limits: [Record<string, string>, number][] = [
+    const thresholds: [Record<string, string>, number][] = [
       [{ COMPACT_THRESHOLD: "", CONTEXT_WINDOW: "" }, 167_000],
       [{ COMPACT_THRESHOLD: "50000" }, 50_000],
       [{ COMPACT_THRESHOLD: "500000" }, 167_000],
       [{ CONTEXT_WINDOW: "1000000" }, 967_000],
       [{ CONTEXT_WINDOW: "16000" }, 8_000],
     ];
-    for (const [env, limit] of limits) assert.equal((await load(env)).THRESHOLD, limit, JSON.stringify(env));
+    for (const [env, tokens] of thresholds) assert.equal((await load(env)).THRESHOLD, tokens, JSON.stringify(env));
   });
 
-  test("leaves a reply at most a quarter of the window", async () => {
+  test("goes with a max_tokens of at most a quarter of the window", async () => {
     for (const [window, most] of Object.entries({ 20000: 5_000, 500000: 32_000 })) {
       const { sent, error } = await talkTo(await load({ CONTEXT_WINDOW: window })).ask("hello", say("hi"));
       assert.deepEqual([sent[0]?.max_tokens, error], [most, ""]);
     }
   });
 
-  test("is compared with what the API counted, cached or not; its characters per token are used for what is new", async () => {
+  test("is compared with an estimate that follows what the API counts, cached tokens included", async () => {
     const talk = talkTo(s06);
     for (const request of ["function f(a) { return a?.b ?? {} }\n".repeat(100), "and then?"]) {
       await talk.ask(request, say("ok"));
@@ -172,24 +182,34 @@ describe("the limit", () => {
     assert.ok(server.journal.at(-1)?.usage?.cache_read_input_tokens, "the second prompt was read from the cache");
     const before = s06.estimateTokens(talk.messages, talk.options);
     const added = s06.estimateTokens([...talk.messages, user("x".repeat(3_000))], talk.options) - before;
-    assert.ok(Math.abs(added - 1_000) < 60, `${added}: 3 characters are a token here`);
+    assert.ok(Math.abs(added - 1_000) < 60, `${added}: this server counts 3 characters as a token`);
     const [latin, chinese] = ["x", "中"].map((sign) => s06.estimateTokens([user(sign.repeat(900))], talk.options));
-    assert.equal(chinese, latin, "characters, not bytes");
+    assert.equal(chinese, latin, "it counts characters, not bytes");
   });
 
-  test("is not misled by a server that counts wrong: a token has 0.5 to 10 characters", async () => {
-    for (const input_tokens of [0, 1, 1_000_000, undefined]) {
-      server.reportedUsage = { input_tokens };
-      const { ask, state } = talkTo(s06);
+  test("isn't misled by a server that counts nonsense: a token has 0.5 to 10 characters", async () => {
+    for (const [ratio, isLearned] of [
+      [0.45, false],
+      [0.55, true],
+      [9.5, true],
+      [10.5, false],
+      [Number.POSITIVE_INFINITY, false],
+      [Number.NaN, false],
+    ] as const) {
+      const { ask, state, options } = talkTo(s06);
+      state.charsPerToken = 1;
+      const length = s06.estimateTokens([user("hello")], options);
       state.charsPerToken = 3.5;
+      server.reportedUsage = { input_tokens: Number.isNaN(ratio) ? undefined : Math.round(length / ratio) };
       assert.equal((await ask("hello", say("hi"))).error, "");
-      assert.equal(state.charsPerToken, 3.5, `characters per token stay as they were after ${input_tokens} tokens`);
+      const learned = isLearned ? ratio : 3.5;
+      assert.ok(Math.abs(state.charsPerToken - learned) < 0.01, `${state.charsPerToken}, where ${ratio} was counted`);
     }
   });
 });
 
 describe("before each call", () => {
-  /** A history past the limit of 6,000 tokens, in which layer 1 can save that many. */
+  /** A history past the threshold of 6,000 tokens, in which layer 1 can save this many. */
   function withResults(saved: number): Messages {
     const content = "x".repeat((saved * 4) / 3 + CLEARED.length); // four characters are a token
     const rounds = Array.from({ length: 6 }, (_, i) => round("read_file", content, `call_${i}`));
@@ -197,127 +217,154 @@ describe("before each call", () => {
   }
 
   step("compactIfNeeded");
-  test("past the limit old results go, and if that is enough there is no summary", async () => {
+  test("past the threshold old results go, and if that's enough there is no summary", async () => {
     fileOf("a.txt", 3_500);
     const four = call(...Array(4).fill(use("read_file", { path: "a.txt" })));
     const talk = talkTo(medium);
-    const { error, sent, printed } = await talk.ask("go", four, four, four, say("done"));
+    const { error, sent } = await talk.ask("go", four, four, four, say("done"));
     assert.deepEqual([error, kinds(sent)], ["", "call call call call"]);
-    assert.equal(rewritesIn(talk.state.file).at(-1)?.trigger, "micro", "what the transcript calls it");
-    assert.match(printed, /\[micro_compact\].*\d/, "the user reads [micro_compact], and how many tokens that saved");
+    assert.equal(rewritesIn(talk.state.file).at(-1)?.trigger, "micro");
     const cleared = contents(sent.at(-1)?.messages).filter((text) => text === CLEARED);
-    assert.equal(cleared.length, 5, "of eight that were answered");
+    assert.equal(cleared.length, 5, "of the eight that the model has answered");
   });
 
-  test("old results go if that saves 40 % of the limit", async () => {
+  test("old results go only if that saves 40 % of the threshold, and the user is told how much it saved", async () => {
     for (const isCleared of [false, true]) {
-      const saved = isCleared ? 2_430 : 2_370; // tokens, of a limit of 6,000
+      const saved = isCleared ? 2_430 : 2_370; // tokens, with a threshold of 6,000
       const { messages, options, state } = talkTo(small, withResults(saved));
-      state.roundsPastLimit = 3; // layer 2 waits
-      await watch(() => small.compactIfNeeded(messages, options));
-      assert.equal(contents(messages).includes(CLEARED), isCleared, `${saved} tokens`);
+      state.roundsPastThreshold = 3; // so that layer 2 waits
+      const { printed } = await watch(() => small.compactIfNeeded(messages, options));
+      const isTold = /2.?4\d\d/.test(printed);
+      assert.deepEqual([contents(messages).includes(CLEARED), isTold], [isCleared, isCleared], `${saved}: ${printed}`);
     }
   });
 
-  test("past the limit 20,000 tokens are not enough, which they are in a cold cache", async () => {
+  test("past the threshold 20,000 tokens aren't enough, as they would be in a cold cache", async () => {
     server.contextLimit = 300_000; // it counts 3 characters as a token, and a new conversation 4
-    const results = ["old ".repeat(30_000), "a", "b", "c"].flatMap((text, i) => round("bash", text, `call_${i}`));
+    const results = ["old ".repeat(30_000), "a", "b", "c"].flatMap((text, i) =>
+      round("bash", text.padEnd(101), `call_${i}`),
+    );
     const talk = talkTo(s06, [user("go"), ...results, { role: "assistant", content: "words ".repeat(95_000) }]);
     const { sent } = await watch(() => s06.compactIfNeeded(talk.messages, talk.options), [say("A summary.")]);
     assert.equal(kinds(sent), "summary");
-    assert.ok(contents(sent[0]?.messages)[0]?.startsWith("old "), "nothing was cleared before it");
+    assert.ok(contents(sent[0]?.messages)[0]?.startsWith("old "), "nothing was cleared before the summary");
   });
 
-  test("if that is not enough a summary is made, when a request arrives and within a turn", async () => {
+  test("if that isn't enough a summary is made, when a request arrives and in the middle of a turn", async () => {
     fileOf("a.txt", 6_000); // 2,000 tokens
     const first = talkTo(small);
     await first.ask("go", read("a.txt"), read("a.txt"), say("words ".repeat(500)));
-    const { sent, printed } = await first.ask("words ".repeat(200), say("Sum."), say("done"));
+    const { sent } = await first.ask("words ".repeat(200), say("Sum."), say("done"));
     assert.equal(kinds(sent), "summary call");
-    assert.match(printed, /\[auto_compact triggered\]/, "the user reads that");
     const within = await talkTo(small).ask("go", ...Array(3).fill(read("a.txt")), say("Sum."), say("done"));
     assert.equal(kinds(within.sent), "call call call summary call");
     const { messages, options } = talkTo(small, withResults(2_430));
     const both = await watch(() => small.compactIfNeeded(messages, options), [say("Sum.")]);
-    assert.equal(kinds(both.sent), "summary", "also if old results went, and that was not enough");
+    assert.equal(kinds(both.sent), "summary", "also if old results went and that wasn't enough");
     assert.equal(contents(both.sent[0]?.messages)[0], CLEARED);
   });
 
-  test("three rounds in a row that stay past the limit are enough: the next summary waits for a request", async () => {
-    const talk = talkTo(small);
-    await talk.ask("hello", say("words ".repeat(500)));
-    let rounds = 6;
-    const model: Model = (request) => {
-      if (asksForSummary(request)) return say("A summary.");
-      return rounds-- > 0 ? read("none.txt") : say("done");
-    };
-    const first = await talk.ask("words ".repeat(2_700), model);
-    assert.equal(kinds(first.sent), `${"summary call ".repeat(3)}call call call call`);
-    const { sent } = await talk.ask("and now?", model);
-    assert.match(kinds(sent), /^summary call/, "a request begins the count again");
+  test("after three rounds in a row that stay past the threshold, the turn goes on without summaries", async () => {
+    const talk = await longTalk();
+    const { sent } = await talk.ask("second", reader("none.txt", 6, "A long summary. ".repeat(1_000)));
+    assert.equal(kinds(sent), `${"summary call ".repeat(3)}call call call call`);
     const { messages, options, state } = await longTalk();
-    state.roundsPastLimit = 3;
+    state.roundsPastThreshold = 3;
     await watch(() => small.compactIfNeeded([user("hello")], options));
     const next = await watch(() => small.compactIfNeeded(messages, options), [say("A summary.")]);
-    assert.equal(kinds(next.sent), "summary", "so does a round below the limit");
+    assert.equal(kinds(next.sent), "summary", "a round below the threshold resets the count");
   });
 
-  test("layer 3 acts once, after the round in which the model calls compact, and passes on what to keep", async () => {
+  test("layer 3 acts once, after the round in which the model called compact, and passes on what to keep", async () => {
     const talk = talkTo(s06);
     const long = say("words ".repeat(2_000));
     await talk.ask("first", long);
     const replies = [call(use("compact", { focus: "the names" })), say("A summary."), long];
-    const { sent, printed, error } = await talk.ask("second", ...replies);
+    const { sent, error } = await talk.ask("second", ...replies);
     assert.deepEqual([error, kinds(sent)], ["", "call summary call"]);
     assert.match(lastTextOf(sent[1] ?? assert.fail()), /the names/, "what to keep");
-    assert.match(printed, /\[manual compact\]/, "the user reads that");
-    assert.deepEqual(outline(sent[2]?.messages), ["second", "compressed", "Understood.", "calls", "results"]);
+    assert.deepEqual(outline(sent[2]?.messages), ["second", "compressed", "calls", "results"]);
     assert.equal(kinds((await talk.ask("third", long)).sent), "call");
     const { sent: plainly } = await talk.ask("fourth", call(use("compact", {})), say("A summary."), long);
-    assert.doesNotMatch(lastTextOf(plainly[1] ?? assert.fail()), /undefined/, "nothing has to be kept above all");
-    talk.state.compactAsked = {};
+    assert.doesNotMatch(lastTextOf(plainly[1] ?? assert.fail()), /undefined/, "there's nothing special to keep");
+    talk.state.pendingCompact = {};
     const { error: thrown } = await watch(() =>
       s06.compactIfNeeded(talk.messages, { ...talk.options, signal: AbortSignal.abort() }),
     );
     assert.match(thrown, /abort/i);
-    assert.equal(talk.state.compactAsked, undefined, "nor after Ctrl-C");
+    assert.equal(talk.state.pendingCompact, undefined, "Ctrl-C withdraws it");
   });
 });
 
-step("microCompact");
-test("layer 1 clears old long results, but not the three newest, those of load_skill, and what is not answered", () => {
-  const long = (digit: number) => String(digit).repeat(400);
-  const short = "y".repeat(100);
-  const tools = ["bash", "load_skill", "read_file", "bash", "bash", "bash", "bash"];
-  const rounds = tools.flatMap((name, i) => round(name, long(i), `call_${i}`));
-  const messages = [user("go"), ...round("bash", short, "short"), ...rounds];
-  const before = structuredClone(messages);
-  const kept = [short, "[Previous: used bash]", long(1), CLEARED, ...[3, 4, 5, 6].map(long)];
-  assert.deepEqual(contents(s06.microCompact(messages)), kept);
-  assert.deepEqual(messages, before, "it returns a copy");
-  const none = kept.map((text, i) => ([4, 5, 6].includes(i) ? "[Previous: used bash]" : text));
-  assert.deepEqual(contents(s06.microCompact(messages, 0)), none, "none of the newest is kept");
-  const answered: Messages = [...messages, { role: "assistant", content: "done" }];
-  assert.equal(contents(s06.microCompact(answered))[4], "[Previous: used bash]", "then three of four are the newest");
-  const note = { role: "user" as const, content: [{ type: "text" as const, text: "(I interrupted this.)" }] };
-  assert.deepEqual(contents(s06.microCompact([...messages, note, user("more")])), kept, "after Ctrl-C: not answered");
-});
+describe("layer 1", () => {
+  step("microCompact");
+  test("clears old long results, but not the three newest, those of load_skill, and what isn't answered", () => {
+    const long = (digit: number) => String(digit).repeat(400);
+    const short = "y".repeat(100);
+    const tools = ["bash", "load_skill", "read_file", "bash", "bash", "bash", "bash"];
+    const rounds = tools.flatMap((name, i) => round(name, long(i), `call_${i}`));
+    const messages = [user("go"), ...round("bash", short, "short"), ...rounds];
+    const before = structuredClone(messages);
+    const kept = [short, "[Previous: used bash]", long(1), CLEARED, ...[3, 4, 5, 6].map(long)];
+    assert.deepEqual(contents(s06.microCompact(messages)), kept);
+    assert.deepEqual(messages, before, "it returns a copy");
+    const none = kept.map((text, i) => ([4, 5, 6].includes(i) ? "[Previous: used bash]" : text));
+    assert.deepEqual(contents(s06.microCompact(messages, 0)), none, "with none of the newest kept");
+    const answered: Messages = [...messages, { role: "assistant", content: "done" }];
+    assert.equal(contents(s06.microCompact(answered))[4], "[Previous: used bash]", "once the last one is answered");
+    const stopped = [...messages, user("(Stopped here.)"), user("more")];
+    assert.deepEqual(contents(s06.microCompact(stopped)), kept, "a new request after Ctrl-C answers nothing");
+  });
 
-test("what is not answered begins with its calls: a summary keeps them, with their results", async () => {
-  const [reply, results] = round("bash", "fine", "call_1") as [Anthropic.MessageParam, Anthropic.MessageParam];
-  const calls = [...blocksOf(reply), { type: "text" as const, text: "I wait for it." }]; // the call isn't the last block
-  const { messages, options } = talkTo(small, [
-    user("words ".repeat(3_000)),
-    { role: "assistant", content: calls },
-    results,
-  ]);
-  await watch(() => small.autoCompact(messages, "tool", options), [say("A summary.")]);
-  assert.deepEqual(outline(messages).slice(1), ["compressed", "Understood.", "calls", "results"]);
+  test("counts only what it could clear among the three newest: no short results, errors, skills or cleared ones", () => {
+    const long = ["a", "b", "c", "d"].map((letter) => letter.repeat(400));
+    const others = [
+      ...Array.from({ length: 3 }, (_, i) => round("todo", "[ ] #1: test\n(0/1 completed)", `todo_${i}`)).flat(),
+      ...round("bash", `not run: the user said: ${"no ".repeat(100)}`, "error", true),
+      ...round("load_skill", "skill ".repeat(100), "skill"),
+      ...round("bash", `[Previous: used bash] ${"and where it is ".repeat(20)}`, "cleared"),
+    ];
+    const messages = [...long.flatMap((text, i) => round("read_file", text, `call_${i}`)), ...others];
+    const answered: Messages = [user("go"), ...messages, { role: "assistant", content: "ok" }];
+    assert.deepEqual(contents(s06.microCompact(answered)), [CLEARED, ...long.slice(1), ...contents(others)]);
+  });
+
+  test("keeps where a long result was saved, however often it acts", async () => {
+    const talk = talkTo(s06);
+    await talk.ask("go", bash("head -c 60000 /dev/zero | tr '\\0' x"), say("ok"));
+    const [result = ""] = contents(talk.messages);
+    const saved = savedIn(result) ?? assert.fail(result);
+    for (const times of [1, 2]) {
+      talk.messages.splice(0, Number.POSITIVE_INFINITY, ...s06.microCompact(talk.messages, 0));
+      const [cleared = ""] = contents(talk.messages);
+      assert.ok(cleared.length < 200, `cleared: ${cleared}`);
+      assert.ok(cleared.includes(saved), `the path after ${times}: ${cleared}`);
+    }
+    assert.equal(fs.readFileSync(saved, "utf8").length, 60_000);
+  });
+
+  test("leaves what the user said instead of yes", async () => {
+    const reason = "because the build needs it ".repeat(8);
+    const talk = talkTo(s06);
+    talk.options.approve = () => Promise.reject(new Error(`not run: the user said: ${reason}`));
+    await talk.ask("clean up", bash("rm -r build"), say("ok"));
+    assert.ok(contents(s06.microCompact(talk.messages, 0))[0]?.includes(reason));
+  });
+
+  test("and a summary leave unanswered calls with their results, wherever in the reply the calls are", async () => {
+    const [reply, results] = round("bash", "x".repeat(400), "call_1") as [Messages[number], Messages[number]];
+    const calls = [...blocksOf(reply), { type: "text" as const, text: "I wait for it." }]; // the call isn't the last block
+    const history: Messages = [user("words ".repeat(3_000)), { role: "assistant", content: calls }, results];
+    assert.deepEqual(contents(small.microCompact(history, 0)), contents(history));
+    const { messages, options } = talkTo(small, history);
+    await watch(() => small.autoCompact(messages, "tool", options), [say("A summary.")]);
+    assert.deepEqual(outline(messages).slice(1), ["compressed", "calls", "results"]);
+  });
 });
 
 describe("layer 2", () => {
   step("autoCompact");
-  test("asks with the same prompt and one message more, which reads the prompt cache; the user sees the summary", async () => {
+  test("asks with the last prompt and one message more, which reads the prompt cache; the user sees the summary", async () => {
     const talk = await longTalk();
     const prompt = structuredClone(talk.messages);
     const { sent, printed } = await talk.ask("second", say("A summary."), say("done"));
@@ -325,98 +372,121 @@ describe("layer 2", () => {
     assert.deepEqual([sent[0]?.system, sent[0]?.tools], [small.SYSTEM, small.TOOLS]);
     assert.deepEqual(sent[0]?.messages.slice(0, -1), prompt, "what the model has answered, thinking included");
     assert.ok(server.journal.at(-2)?.usage?.cache_read_input_tokens, "read from the cache");
-    assert.match(printed, /A summary\./, "the user sees it");
-    const saved = `[transcript saved: ${relative(folder, talk.state.file)}]`;
-    assert.ok(printed.includes(saved), `${saved} is printed`);
+    assert.match(printed, /A summary\./);
     const { messages, options } = await longTalk();
     const more = await watch(() => small.autoCompact(messages, "tool", options, "the names"), [say("A summary.")]);
     assert.match(lastTextOf(more.sent[0] ?? assert.fail()), /the names/, "what to keep above all");
-    assert.match(printed, /\[auto_compact triggered\]/);
-    assert.match(more.printed, /\[manual compact\]/, "if it was asked for");
   });
 
-  test("between turns leaves the summary, the todo list and the files, and the model has answered them", async () => {
+  test("between turns leaves the summary, the todo list and the files, and then the new request", async () => {
     fileOf("kept.txt", 800);
     const talk = talkTo(small);
     const items = [{ text: "compact", status: "in_progress" }];
     const reply = call(use("todo", { items }), use("read_file", { path: "kept.txt" }));
     await talk.ask("do it", reply, say("words ".repeat(3_000)));
     const { sent } = await talk.ask("second", say("A summary."), say("done"));
-    const [compressed, ...rest] = sent.at(-1)?.messages ?? [];
-    assert.deepEqual(plain(rest), plain([{ role: "assistant", content: "Understood." }, user("second")]));
-    const text = textsOf(compressed).join("\n");
+    const { messages = [] } = sent.at(-1) ?? {};
+    assert.deepEqual(outline(messages), ["compressed", "second"]);
+    const text = textsOf(messages[0]).join("\n");
     assert.match(text, /^\[Conversation compressed.*A summary\./s, "the mark, and the summary");
     assert.ok(text.includes(relative(folder, talk.state.file)), "it names the transcript");
     const file = `<file path="kept.txt">\n${fs.readFileSync("kept.txt", "utf8")}\n</file>`;
-    assert.deepEqual(afterSummary(compressed, "A summary."), ["[>] #1: compact\n(0/1 completed)", file]);
+    assert.deepEqual(afterSummary(messages, "A summary."), ["[>] #1: compact\n(0/1 completed)", file]);
     const child = await longTalk(optionsFor(small, { tools: small.TOOLS.filter(({ name }) => name !== "todo") }));
     await child.compact(say("A summary."));
-    assert.deepEqual(afterSummary(child.messages[0], "A summary."), [""], "a subagent has no todo list");
+    assert.deepEqual(afterSummary(child.messages, "A summary."), [""], "a subagent has no todo list");
     small.TODO.items = [];
     const unplanned = await longTalk();
     await unplanned.compact(say("A summary."));
-    assert.deepEqual(afterSummary(unplanned.messages[0], "A summary."), [""], "an empty todo list is left out");
+    assert.deepEqual(afterSummary(unplanned.messages, "A summary."), [""], "an empty todo list is left out");
   });
 
-  test("within a turn keeps the order: the request, what was done for it, the calls after that", async () => {
+  test("within a turn keeps the order: the request, what was done for it, the calls in progress", async () => {
     fileOf("a.txt", 6_000);
     const talk = talkTo(small);
     await talk.ask("first", say("words ".repeat(300)));
-    let rounds = 7;
-    const { sent } = await talk.ask("second", (request) => {
-      if (asksForSummary(request)) return say("A summary.");
-      return rounds-- > 0 ? read("a.txt") : say("done");
-    });
+    const { sent } = await talk.ask("second", reader("a.txt", 7));
     const histories = sent.filter((request) => !asksForSummary(request)).map(({ messages }) => outline(messages));
-    const after = histories.filter((history) => history.includes("compressed") && history.length === 5);
-    assert.ok(after.length >= 2, "right after a summary, and again");
-    for (const history of after) assert.deepEqual(history, ["second", "compressed", "Understood.", "calls", "results"]);
-    assert.equal(histories.filter((history) => !history.includes("second")).length, 0, "the request is always there");
+    const after = histories.filter((history) => history.includes("compressed") && history.length === 4);
+    assert.ok(after.length >= 2, "there was a second summary");
+    for (const history of after) assert.deepEqual(history, ["second", "compressed", "calls", "results"]);
+    for (const history of histories) assert.ok(history.includes("second"), "the request is in every prompt");
   });
 
-  test("after Ctrl-C keeps the calls that were interrupted, and then the new request, once", async () => {
+  test("keeps every request since the last final reply, word for word, and that they were stopped", async () => {
+    const talk = talkTo(medium);
+    await talk.ask("first", say("ok"));
+    const wish = "Build it, and never touch vendor/. ".repeat(30);
+    await talk.interrupted(wish, bash("true"));
+    await talk.interrupted("go on", bash("true"));
+    fileOf("a.txt", 12_000);
+    const { sent } = await talk.ask("go on", reader("a.txt", 8));
+    const { messages = [] } = sent.at(-1) ?? {};
+    assert.ok(rewritesIn(talk.state.file).filter(({ trigger }) => trigger === "auto").length > 1, "two summaries");
+    const before = outline(messages).slice(0, outline(messages).indexOf("compressed"));
+    assert.deepEqual(before, [wish, "note", "go on", "note", "go on"]);
+  });
+
+  test("after Ctrl-C keeps the interrupted calls as well, and then the new request, once", async () => {
     const talk = talkTo(small);
-    await talk.ask("first", say("words ".repeat(800)));
+    await talk.ask("first", say("words ".repeat(2_000)));
     await talk.interrupted("second", bash("true"));
-    const third = "third ".repeat(2_500);
+    const third = "third ".repeat(1_000);
     const { sent } = await talk.ask(third, say("A summary."), say("done"));
     assert.equal(kinds(sent), "summary call");
-    const after = outline(sent[1]?.messages);
-    assert.deepEqual(after.slice(0, 4), ["compressed", "Understood.", "calls", "results"], "no request before that");
-    assert.deepEqual([after.at(-1), after.indexOf(third)], [third, after.length - 1], "the new request, once");
+    assert.deepEqual(outline(sent[1]?.messages), ["second", "compressed", "calls", "results", "note", third]);
   });
 
-  step("restoreFiles");
-  test("puts back the five files touched last, whole, as they are now, the newest first", async () => {
-    for (const name of ["a", "b", "c", "d", "e", "gone", "denied"])
-      fs.writeFileSync(name, `one\ntwo of ${name}\nthree`);
+  test("takes everything if the user types /compact, also right after Ctrl-C in a round of ten calls", async () => {
+    fileOf("a.txt", 900);
+    const talk = talkTo(small);
+    const nine = Array(9).fill(use("read_file", { path: "a.txt" }));
+    await talk.interrupted("look around", call(...nine, use("bash", { command: "true" })));
+    const { sent } = await talk.compact(say("A summary."));
+    assert.deepEqual([kinds(sent), outline(talk.messages)], ["summary", ["look around", "note", "compressed"]]);
+    assert.equal((await talk.ask("go on", say("ok"))).error, "");
+  });
+
+  test("takes the whole text of a summary, however long, and in however many parts", async () => {
+    const talk = await longTalk();
+    const parts = ["A summary. ", "again ", "again ", "words ".repeat(500), "and the end."];
+    await talk.compact({ content: parts.map((text) => ({ type: "text", text })), thinks: false });
+    const words = (text: string) => text.split(/\s+/).join(" ");
+    const text = words(textsOf(talk.messages[0]).join("\n"));
+    assert.ok(text.includes(words(parts.join(""))), text);
+  });
+
+  step("recentFiles");
+  test("brings the five files touched last, whole, as they are now, the newest first, and so does the next one", async () => {
+    for (const name of ["a", "b", "c", "d", "e", "gone", "old"]) fs.writeFileSync(name, "one\ntwo\nthree");
     fileOf("long", 9_000);
-    const lines = "new".padEnd(1_100, "\n"); // more than read_file gives
+    const lines = "new".padEnd(1_100, "\n"); // more lines than read_file returns
     const path = (name: string) => use("read_file", { path: name });
-    const edit = use("edit_file", { path: "c", old_text: "\ntwo of c", new_text: "" });
-    const wrong = use("edit_file", { path: "denied", old_text: "none", new_text: "x" });
+    const edit = use("edit_file", { path: "c", old_text: "\ntwo", new_text: "" });
     const part = use("read_file", { path: "b", offset: 2, limit: 1 });
+    const write = use("write_file", { path: "a", content: "one\ntwo\nthree" });
     const talk = talkTo(medium);
-    const write = use("write_file", { path: "a", content: "one\ntwo of a\nthree" });
-    const calls = call(path("gone"), write, path("d"), part, edit, wrong, path("e"), path("./e"));
-    await talk.ask("go", calls, say("words ".repeat(1_000)));
+    const long = say("words ".repeat(1_000));
+    await talk.ask("go", call(path("old"), path("gone"), write, path("d"), part, edit, path("e"), path("./e")), long);
     fs.rmSync("gone");
     fs.writeFileSync("d", lines);
     await talk.compact(say("A summary."));
-    const file = (name: string, text: string) => `<file path="${name}">\n${text}\n</file>`;
-    const [a, b, e] = ["a", "b", "e"].map((name) => file(name, `one\ntwo of ${name}\nthree`));
-    const five = [e, file("c", "one\nthree"), b, file("d", lines), a];
-    assert.deepEqual(afterSummary(talk.messages[0], "A summary."), five, "five files");
-    await talk.ask("more", call(path("long"), path("a")), say("words ".repeat(1_000)));
+    const file = (name: string, text = "one\ntwo\nthree") => `<file path="${name}">\n${text}\n</file>`;
+    const five = [file("e"), file("c", "one\nthree"), file("b"), file("d", lines), file("a")];
+    assert.deepEqual(afterSummary(talk.messages, "A summary."), five);
+    await talk.ask("think", bash("true"), long);
+    await talk.compact(say("A second summary."));
+    assert.deepEqual(afterSummary(talk.messages, "A second summary."), five, "no file was touched since");
+    await talk.ask("more", call(path("long"), path("a")), long);
     fs.rmSync("c");
     fs.symlinkSync("/etc/passwd", "c");
-    await talk.compact(say("A second summary."));
-    const three = afterSummary(talk.messages[0], "A second summary.");
-    assert.deepEqual(three, [a, e, b], "not one that is too long, gone, or outside the workspace now");
+    await talk.compact(say("A third summary."));
+    const four = [file("a"), file("e"), file("b"), file("d", lines)];
+    assert.deepEqual(afterSummary(talk.messages, "A third summary."), four, "not what is too long now, or outside");
   });
 
   step("autoCompact");
-  test("whose summary is refused, cut, empty, a call or an error changes nothing, and the turn goes on", async () => {
+  test("changes nothing if the summary is refused, cut, empty, a call or an error, and the turn goes on", async () => {
     const fine = say("A summary.");
     const bad: [RegExp, Reply, Failure?][] = [
       [/refused/, fine, { kind: "refusal" }],
@@ -434,13 +504,13 @@ describe("layer 2", () => {
       const model: Model = (request) => (asksForSummary(request) ? summary : say("done"));
       const { error, printed, sent } = await talk.ask("second", model);
       assert.deepEqual([error, kinds(sent)], ["", "summary call"], `${reason}`);
-      assert.match(printed, reason, "the user reads why");
+      assert.match(printed, reason, "the user is told why");
       assert.deepEqual(talk.messages.slice(0, 3), [...before, user("second")]);
     }
     assert.equal(fs.existsSync("ran"), false);
   });
 
-  test("that the user interrupts changes nothing, and the request stays", async () => {
+  test("changes nothing if the user interrupts it, which ends the turn", async () => {
     const talk = await longTalk();
     const before = structuredClone(talk.messages);
     const end = new AbortController();
@@ -449,81 +519,83 @@ describe("layer 2", () => {
       end.abort(new Error("interrupted"));
       return say("A summary.");
     });
-    assert.match(error, /abort/i, "the turn ends");
+    assert.match(error, /abort/i);
     assert.equal(kinds(sent), "summary");
     assert.deepEqual(talk.messages.slice(0, 3), [...before, user("second")]);
-    assert.match((await talk.compact()).error, /abort/i, "autoCompact throws, too");
+    assert.match((await talk.compact()).error, /abort/i, "/compact throws as well");
   });
 
-  test("takes all the text of a summary", async () => {
-    const talk = await longTalk();
-    const parts = ["A summary,", " in two parts."].map((text) => ({ type: "text" as const, text }));
-    await talk.compact({ content: parts, thinks: false });
-    assert.match(textsOf(talk.messages[0]).join("\n"), /A summary,\s* in two parts\./);
-  });
-
-  test("does not summarize what is shorter than a summary, and says so", async () => {
+  test("doesn't summarize what is shorter than a summary, and says so", async () => {
     const talk = talkTo(s06);
     await talk.ask("hi", say("hello"));
     const before = structuredClone(talk.messages);
     const { error, sent, printed } = await talk.compact();
     assert.deepEqual([error, sent, talk.messages], ["", [], before]);
-    assert.notEqual(printed, "", "the user reads that");
+    assert.notEqual(printed, "", "the user is told");
   });
 });
 
 step("withoutThinking");
-test("each rewrite strips thinking, which no longer fits, and keeps its words as text", async () => {
+test("a rewrite turns thinking into text, in its place, from the first message it changed", async () => {
   fileOf("a.txt", 3_500);
-  const four = Array(4).fill(use("read_file", { path: "a.txt" }));
+  const two = Array(2).fill(use("read_file", { path: "a.txt" }));
   const thinking = ["I note this", " "].map((thinking) => ({ type: "thinking" as const, thinking }));
   const between = { type: "thinking" as const, thinking: "and this" };
-  const reply = call(...thinking, { type: "redacted_thinking" }, ...four.slice(2), between, ...four.slice(2));
+  const reply = call(...thinking, { type: "redacted_thinking" }, ...two, between, ...two);
   const { error, sent } = await talkTo(medium).ask("go", reply, reply, reply, say("done"));
-  assert.equal(error, "", "the server takes no stale thinking");
+  assert.equal(error, "", "the server rejects stale thinking");
   const { messages = [] } = sent.at(-1) ?? {};
-  assert.ok(contents(messages).includes(CLEARED), "it was rewritten");
-  assert.deepEqual([thinkingIn(messages), textsOf(messages[1])], [[], ["I note this", "and this"]]);
+  assert.equal(contents(messages)[0], CLEARED, "the history was rewritten");
+  assert.deepEqual(messages.slice(0, 2), sent[1]?.messages.slice(0, 2), "nothing before the first reply has changed");
+  const blocks = blocksOf(messages[3] ?? assert.fail()).map((block) =>
+    block.type === "text" ? block.text : block.type,
+  );
+  assert.deepEqual(blocks, ["I note this", "tool_use", "tool_use", "and this", "tool_use", "tool_use"]);
 });
 
 describe("a transcript", () => {
   step("record");
-  test("has each message as it entered the history, and in each line the whole state, todos, time, model and limit", async () => {
-    fileOf("a.txt", 90);
+  test("has each message as it entered the history; each line has all of the state, todos, time, model and threshold", async () => {
     const talk = talkTo(small);
     const items = [{ text: "one", status: "pending" }];
     const began = Date.now();
-    await talk.ask("go", read("a.txt"), call(use("todo", { items })), say("done"));
+    await talk.ask("go", call(use("todo", { items })), say("done"));
     const lines = linesOf(talk.state.file);
     assert.deepEqual(historyIn(talk.state.file), talk.messages);
-    const known = [...Array(2).fill([0, 0]), ...Array(2).fill([1, 0]), ...Array(2).fill([1, 1])];
-    for (const [i, { time, model, limit, state, todos }] of lines.entries()) {
-      assert.deepEqual([state.files.length, todos.length], known[i], `line ${i + 1}`);
-      assert.deepEqual([model, limit, Object.keys(state).includes("charsPerToken")], [small.MODEL, 6_000, true]);
+    for (const [i, { time, model, threshold, state, todos }] of lines.entries()) {
+      assert.deepEqual([model, threshold, todos.length], [small.MODEL, 6_000, [0, 0, 1, 1][i]], `line ${i + 1}`);
+      assert.equal(typeof state.charsPerToken, "number");
       assert.ok(time >= began && time <= Date.now(), `time is a number of ms since 1970: ${time}`);
     }
     const { state, todos } = lines.at(-1);
-    assert.deepEqual([state, todos], [JSON.parse(JSON.stringify(talk.state)), items], "the whole state");
+    assert.deepEqual([state, todos], [JSON.parse(JSON.stringify(talk.state)), items], "all of the state");
     assert.equal(state.usage?.output_tokens, server.journal.at(-1)?.usage?.output_tokens);
   });
 
-  test("has a line for each rewrite, with its trigger, sizes and messages, so that it holds every history", async () => {
+  test("has a line for each rewrite, with its trigger, sizes and messages, so it holds every history", async () => {
     fileOf("a.txt", 3_500);
     const four = call(...Array(4).fill(use("read_file", { path: "a.txt" })));
     const sum = say("A summary.");
+    const long = say("words ".repeat(1_000));
     const talk = talkTo(medium);
     const rewrite = async (trigger: string, work: () => Promise<{ error: string }>) => {
       const { error } = await work();
       const entry = rewritesIn(talk.state.file).at(-1) ?? assert.fail("no line has the type compaction");
-      assert.deepEqual(talk.messages, historyIn(talk.state.file), `${trigger}: what the transcript has is the history`);
-      assert.equal(entry.trigger, trigger, `why; the turn ended with: ${error || "no error"}`);
+      assert.deepEqual(talk.messages, historyIn(talk.state.file), `${trigger}: the transcript holds the history`);
+      assert.equal(entry.trigger, trigger, `the turn ended with: ${error || "no error"}`);
       assert.equal(entry.after, medium.estimateTokens(entry.messages, { ...talk.options, state: entry.state }));
       assert.ok(entry.before > entry.after, `${trigger}: ${entry.before} to ${entry.after}`);
     };
-    await rewrite("micro", () => talk.ask("read", four, four, four, say("done")));
-    await rewrite("auto", () => talk.ask("words ".repeat(3_500), sum, say("words ".repeat(1_000))));
-    await rewrite("tool", () => talk.ask("now", call(use("compact", {})), sum, say("words ".repeat(1_000))));
+    await rewrite("micro", () => talk.ask("read", four, four, four, say("words ".repeat(3_500))));
+    await rewrite("auto", () => talk.ask("more", sum, long));
+    await rewrite("tool", () => talk.ask("now", call(use("compact", {})), sum, long));
     await rewrite("manual", () => talk.compact(sum));
+    await talk.ask("again", long);
+    await rewrite("recovery", () => {
+      expectRejection(/maximum size/);
+      server.fail({ kind: "status", status: 413 });
+      return talk.ask("too long after all", sum, say("ok"));
+    });
     await rewrite("refused", () => {
       server.fail({ kind: "refusal" });
       return talk.ask("something forbidden", say("no"));
@@ -533,7 +605,7 @@ describe("a transcript", () => {
       server.fail({ kind: "status", status: 400 });
       return talk.ask("something wrong");
     });
-    assert.equal(linesOf(talk.state.file).at(-1).state.usage, undefined, "that of a call that failed");
+    assert.equal(linesOf(talk.state.file).at(-1).state.usage, undefined, "a call that failed used nothing");
   });
 
   test("has a rewrite before the history has it", async () => {
@@ -545,27 +617,28 @@ describe("a transcript", () => {
     };
     const history = new Proxy(talk.messages, { set });
     await watch(() => small.autoCompact(history, "tool", talk.options), [say("A summary.")]);
-    assert.deepEqual(outline(talk.messages), ["compressed", "Understood."]);
-    assert.deepEqual([...new Set(lines)], [1], "lines of rewrites, at each change of the history");
+    assert.deepEqual(outline(talk.messages), ["compressed"]);
+    assert.deepEqual([...new Set(lines)], [1], "rewrites on disk, at each change of the history");
   });
 
-  test("that cannot be written ends there: the user is told once, and the conversation goes on", async () => {
-    const talk = talkTo(s06);
-    await talk.ask("first", say("ok"));
+  test("that can't be written ends there: the user is told once, and the conversation goes on without it", async () => {
+    const talk = await longTalk();
     const { file } = talk.state;
     const whole = fs.readFileSync(file, "utf8");
     fs.rmSync(file);
     fs.mkdirSync(file); // nothing can be appended to a folder
-    const failed = await talk.ask("second", read("none.txt"), say("done"));
+    const failed = await talk.ask("second", say("A summary."), read("none.txt"), say("done"));
     fs.rmSync(file, { recursive: true });
     fs.writeFileSync(file, whole);
     const { error, printed } = await talk.ask("third", say("ok"));
-    assert.deepEqual([failed.error, error, talk.messages.length], ["", "", 8]);
+    assert.deepEqual([failed.error, error, outline(talk.messages).at(0)], ["", "", "compressed"]);
     assert.equal(`${failed.printed}${printed}`.match(/EISDIR/g)?.length, 1, "the reason, once");
-    assert.equal(fs.readFileSync(file, "utf8"), whole, "what follows a gap could not be resumed");
+    const isNamed = failed.printed.slice(failed.printed.indexOf("A summary.")).includes(relative(folder, file));
+    assert.equal(isNamed, false, "nobody is told that the whole conversation is in there");
+    assert.equal(fs.readFileSync(file, "utf8"), whole, "with a gap, it couldn't be resumed");
   });
 
-  test("can be read by its owner alone, large results too, and git sees none", async () => {
+  test("can be read by its owner alone, as can large results, and git ignores them", async () => {
     const long = bash("seq 20000");
     const child = [call(use("task", { prompt: "count" })), long, say("it is long")];
     await talkTo(s06).ask("go", long, ...child, say("done"));
@@ -581,7 +654,7 @@ describe("a transcript", () => {
   });
 
   for (const name of [".transcripts", ".transcripts/outputs", ".transcripts/.gitignore"]) {
-    test(`writes nothing through a link: ${name}, which the folder brought`, async (t) => {
+    test(`isn't written through a link that the folder brought: ${name}`, async (t) => {
       for (const target of [outside(t), join(folder, "elsewhere")]) {
         fs.mkdirSync(target, { recursive: true });
         if (name !== ".transcripts") fs.mkdirSync(TRANSCRIPT_DIR, { recursive: true });
@@ -591,18 +664,20 @@ describe("a transcript", () => {
         const [result = ""] = contents(talk.messages);
         assert.deepEqual([error, fs.readdirSync(target)], ["", []]);
         fs.rmSync(name);
-        if (name.endsWith("ignore")) continue; // it is not written at all
+        if (name.endsWith("ignore")) continue; // the folder was there, so none is written
         assert.equal(savedIn(result), undefined);
         assert.ok(result.length > 49_000 && result.length < 51_000, `cut: ${result.length}`);
-        assert.match(result, /^.*\.transcripts\/outputs/, "it says where it could not be saved");
+        assert.match(result, /^.*\.transcripts\/outputs/, "it says where it couldn't be saved");
         assert.match(printed, /^\[.*\.transcripts\/outputs.*\]$/m, "so does the screen");
         assert.equal(printed.includes(".transcripts/transcript_"), name === ".transcripts", "the user is told");
       }
     });
   }
+});
 
+describe("a result", () => {
   step("saveIfLarge");
-  test("puts a result above 50,000 characters in a file; the model gets the path, head and tail", async () => {
+  test("of more than 50,000 characters goes to a file; the model gets the path, head and tail", async () => {
     const print = (size: number) => bash(`head -c ${size} /dev/zero | tr '\\0' x; printf end`);
     const talk = talkTo(s06);
     await talk.ask("go", print(49_997), print(49_998), bash("seq 250000"), say("done"));
@@ -619,25 +694,25 @@ describe("a transcript", () => {
         say("done"),
       );
       const text = contents(smileys.sent.at(-1)?.messages).at(-1) ?? "";
-      assert.ok(/😀/.test(text) && text.isWellFormed(), "a cut goes through no sign");
+      assert.ok(/😀/.test(text) && text.isWellFormed(), "no character is cut in half");
     }
     assert.ok(saved.length <= 1_000_000 && saved.startsWith("1\n2\n") && saved.endsWith("\n250000"), "of two million");
   });
 
-  test("cuts a result that cannot be saved, and says why; to less if the prompt was too long", async () => {
+  test("that can't be saved is cut, and says why; it's cut further if the prompt was too long", async () => {
     fs.mkdirSync(TRANSCRIPT_DIR);
     fs.writeFileSync(join(TRANSCRIPT_DIR, "outputs"), "a file where the folder should be");
     const talk = talkTo(s06);
     const { error, printed } = await talk.ask("go", bash("seq 20000"), say("done"));
     assert.equal(error, "");
-    assert.match(printed, /^.*not.*outputs.*$/m, "the user is told, too");
+    assert.match(printed, /^.*not.*outputs.*$/m, "the user is told as well");
     const [result = ""] = contents(talk.messages);
     assert.deepEqual([savedIn(result), /^.*outputs.*\n1\n2\n(.|\n)*\n20000$/.test(result)], [undefined, true], result);
     assert.ok(result.length > 49_000 && result.length < 51_000, `cut: ${result.length}`);
     server.contextLimit = 8_000;
     expectRejection(/^prompt is too long/);
     const short = await talkTo(s06).ask("go", bash("seq 6000"), say("done"));
-    assert.deepEqual([short.error, kinds(short.sent)], ["", "call call call"], "cut to less, it fits");
+    assert.deepEqual([short.error, kinds(short.sent)], ["", "call call call"], "cut further, it fits");
   });
 });
 
@@ -655,102 +730,140 @@ test("a subagent compacts by the same rules, in a state of its own, without its 
   const [name = ""] = fs.readdirSync(join(TRANSCRIPT_DIR, "tasks")).filter((each) => each.endsWith(".jsonl"));
   const file = join(".transcripts/tasks", name);
   const { messages = [] } = sent.at(-2) ?? {};
-  assert.deepEqual(outline(messages), ["find it", "compressed", "Understood.", "calls", "results"]);
+  assert.deepEqual(outline(messages), ["find it", "compressed", "calls", "results"]);
   const text = textsOf(messages[1]).join("\n");
   assert.ok(text.includes(file), "it names its own transcript");
-  assert.doesNotMatch(text, /of the parent/, "the list of its parent");
+  assert.doesNotMatch(text, /of the parent/);
   assert.equal(rewritesIn(file)[0].trigger, "auto");
 });
 
 describe("in a cold cache", () => {
-  step("runTurn");
-  test("a request has old results cleared if that saves 20,000 tokens, or 40 % of the limit if that is less", async () => {
-    const cases: [Lesson, number, number, boolean][] = [
-      [s06, 49_000, 301, false],
-      [medium, 14_700, 301, true],
-      [medium, 14_100, 301, false],
-      [medium, 14_700, 290, false],
+  step("compactIfNeeded");
+  test("a request has old results cleared if that saves 20,000 tokens, or 40 % of the threshold if that's less", async () => {
+    const cases: [Lesson, number[], number, boolean][] = [
+      [s06, [49_000], 301, false],
+      [s06, [49_000, 49_000], 301, true],
+      [s06, [49_000, 49_000], 290, false],
+      [medium, [14_700], 301, true],
+      [medium, [14_100], 301, false],
     ];
-    for (const [lesson, size, seconds, isCleared] of cases) {
-      const talk = await talkAgo(lesson, size, seconds);
+    for (const [lesson, sizes, seconds, isCleared] of cases) {
+      const talk = await talkAgo(lesson, sizes, seconds);
       const { sent, printed } = await talk.ask("second", say("done"));
-      const what = `${size} characters after ${seconds} s`;
+      const what = `${sizes} characters after ${seconds} s`;
       assert.deepEqual([kinds(sent), contents(sent[0]?.messages)[0] === CLEARED], ["call", isCleared], what);
-      assert.equal(/\[micro_compact\].*cold/.test(printed), isCleared, `${what}: the user reads why`);
+      assert.equal(/\d{4,}|\d,\d{3}/.test(printed), isCleared, `${what}: the user is told how much it saved`);
     }
   });
 
-  test("nothing else happens, however long the conversation is below its limit", async () => {
-    const talk = await talkAgo(s06, 49_000, 0);
-    await talk.ask("words ".repeat(30_000), read("old.txt"), ...Array(3).fill(read("new.txt")), say("ok"));
+  test("that's all that happens, however long the conversation is below the threshold", async () => {
+    const talk = await talkAgo(s06, [49_000, 49_000], 301);
+    await talk.ask("words ".repeat(13_000), say("words ".repeat(40_000)));
     talk.state.lastCall = 0;
-    const { sent } = await talk.ask("second", say("done")); // 90,000 tokens, of which two results are 30,000
-    assert.deepEqual([kinds(sent), contents(sent[0]?.messages).indexOf(CLEARED, 1)], ["call", 4]);
+    assert.equal(kinds((await talk.ask("second", say("done"))).sent), "call");
   });
 
-  test("nothing is cleared within a turn", async () => {
-    const talk = await talkAgo(medium, 14_700, 0);
+  test("nothing is cleared in the middle of a turn", async () => {
+    const talk = await talkAgo(medium, [14_700], 0);
     talk.options.approve = async () => {
-      talk.state.lastCall = 0; // as if the user had thought for long
+      talk.state.lastCall = 0; // as if the user had taken a long time to answer
     };
     const { sent } = await talk.ask("second", bash("true"), say("done"));
     assert.doesNotMatch(JSON.stringify(sent), /\[Previous/);
+  });
+
+  step("program");
+  test("a request clears them as well after Ctrl-C at a question that had waited for long: nothing was sent since", async () => {
+    const talk = await talkAgo(medium, [14_700], 0);
+    const end = new AbortController();
+    const approve = async () => {
+      talk.state.lastCall -= 600_000;
+      end.abort(new Error("interrupted"));
+    };
+    const options = { ...talk.options, approve, signal: end.signal };
+    await watch(() => medium.runTurn(talk.messages, "delete it", options), [bash("true")]);
+    const { sent } = await talk.ask("second", say("done"));
+    assert.equal(contents(sent[0]?.messages)[0], CLEARED);
   });
 });
 
 describe("a turn", () => {
   step("runTurn");
-  test("whose request alone is past the limit is refused before anything is forgotten for it", async () => {
-    const talk = await talkAgo(medium, 14_700, 301); // a request that is sent would have results cleared
+  test("whose request is longer than half the threshold is refused, with its size, before anything changes", async () => {
+    const talk = await talkAgo(medium, [14_700], 301); // a request that is sent would have results cleared
     const before = structuredClone(talk.messages);
     const file = fs.readFileSync(talk.state.file, "utf8");
-    const { error, sent } = await talk.ask("words ".repeat(6_500));
-    assert.match(error, /\d.?\d{3}/, "how long it is");
-    assert.deepEqual([sent, talk.messages], [[], before], "nothing is sent or cleared");
-    assert.equal(fs.readFileSync(talk.state.file, "utf8"), file, "the transcript");
-    assert.equal((await talk.ask("go on", say("ok"))).error, "");
-    const fits = await talkTo(small).ask("words ".repeat(3_930), say("ok")); // 5,900 tokens, without system and tools
-    assert.deepEqual([fits.error, kinds(fits.sent)], ["", "call"], "a request that alone is below the limit is sent");
-  });
-
-  test("loses what the API rejects, which is what was just sent: the request, or the calls with their results", async () => {
-    const talk = talkTo(s06);
-    await talk.ask("first", bash("echo one"), say("ok"));
-    for (const [said, left] of [
-      [[], []],
-      [[bash("echo two")], ["second"]],
-      [
-        [bash("echo two"), bash("echo three")],
-        ["second", "calls", "results"],
-      ],
-    ] as const) {
-      const { messages, ask } = talkTo(s06, [...talk.messages], talk.options);
-      expectRejection(/Bad request/);
-      server.fail(...said.map((): Failure => ({ kind: "slow", delay: 0 })), { kind: "status", status: 400 });
-      assert.match((await ask("second", ...said)).error, /Bad request/);
-      assert.deepEqual(outline(messages), ["first", "calls", "results", "ok", ...left]);
-      assert.equal((await ask("go on", say("ok"))).error, "");
+    for (const part of [0.9, 0.52]) {
+      const { error, sent } = await talk.ask("words ".repeat((part * 12_000 * 3) / 6));
+      assert.match(error, /\d.?\d{3}/, "how long it is");
+      assert.deepEqual([sent, talk.messages], [[], before], "nothing is sent or cleared");
     }
+    assert.equal(fs.readFileSync(talk.state.file, "utf8"), file, "the transcript");
+    const { error } = await talk.ask("words ".repeat((0.48 * 12_000 * 3) / 6), say("ok"));
+    assert.equal(error, "", "a little less is fine");
   });
 
-  test("loses nothing of an earlier one: calls that the user interrupted stay, with their results", async () => {
+  test("that fails is followed by a note, once, whatever the reason, and what was done stays", async () => {
+    const status = (status: 400 | 401 | 429 | 529, message?: string): Failure[] =>
+      Array(status > 401 ? 3 : 1).fill({ kind: "status", status, message, retryAfter: 0.001 }); // the SDK tries thrice
+    const reasons: [Failure[], RegExp?][] = [
+      [[{ kind: "drop" }]],
+      [[{ kind: "error_event" }]],
+      [[{ kind: "max_tokens" }]],
+      [status(401), /x-api-key/],
+      [status(429), /rate limit/],
+      [status(529), /Overloaded/],
+      [status(400, "Your credit balance is too low to access the API."), /credit balance/],
+    ];
+    for (const [failures, rejection] of reasons) {
+      const talk = talkTo(s06);
+      if (rejection) for (const _ of failures) expectRejection(rejection);
+      server.fail(FINE, ...failures);
+      let calls = 0;
+      const { error } = await talk.ask("build it", () => (calls++ === 0 ? bash("echo built") : say("one, two")));
+      assert.notEqual(error, "");
+      assert.deepEqual(outline(talk.messages), ["build it", "calls", "results", "note"], error);
+      assert.deepEqual(contents(talk.messages), ["built"]);
+    }
     const talk = talkTo(s06);
-    await talk.interrupted("first", bash("echo one"));
-    const before = talk.messages.map(s06.withoutThinking);
-    assert.deepEqual(outline(before).slice(0, 3), ["first", "calls", "results"]);
-    assert.match(outline(before)[3] ?? "", /interrupted/, "the model is told");
-    const { printed } = await watch(() => s06.resume(talk.state.file, optionsFor(s06)));
-    assert.match(printed, /\bfirst\b/, "what it is told is no request, so --resume shows the one before");
+    await talk.interrupted("delete it", bash("true"));
     expectRejection(/Bad request/);
     server.fail({ kind: "status", status: 400 });
-    await talk.ask("second");
-    assert.deepEqual(talk.messages, before);
-    assert.equal((await talk.ask("go on", say("ok"))).error, "");
+    await talk.ask("something wrong");
+    const { sent } = await talk.ask("thanks", say("ok"));
+    assert.deepEqual(outline(sent[0]?.messages), ["delete it", "note", "thanks"], "what wasn't answered is dropped");
   });
 
-  test("may be summarized again, though the one before stayed past the limit for three rounds", async () => {
+  test("loses what the API rejects: the request, or the last calls with their results", async () => {
+    const talk = talkTo(s06);
+    await talk.ask("first", bash("echo one"), say("ok"));
+    const before = structuredClone(talk.messages);
+    for (const [said, left] of [
+      [[], []],
+      [[bash("echo two")], ["second", "note"]],
+      [
+        [bash("echo two"), bash("echo three")],
+        ["second", "calls", "results", "note"],
+      ],
+    ] as const) {
+      const { messages, ask } = talkTo(s06, structuredClone(before), talk.options);
+      expectRejection(/Bad request/);
+      server.fail(...said.map(() => FINE), { kind: "status", status: 400 });
+      assert.match((await ask("second", ...said)).error, /Bad request/);
+      assert.deepEqual(outline(messages), ["first", "calls", "results", "ok", ...left]);
+      assert.deepEqual(messages.slice(0, 4), before, "the thinking before it stays");
+      assert.equal((await ask("go on", say("ok"))).error, "");
+    }
+    const long = await longTalk();
+    expectRejection(/Bad request/);
+    server.fail(FINE, { kind: "status", status: 400 });
+    await long.ask("second", say("A summary."));
+    assert.deepEqual(outline(long.messages), ["compressed"], "a summary was answered");
+  });
+
+  test("may be summarized again, even if the turn before stayed past the threshold for three rounds", async () => {
     const talk = await longTalk();
-    talk.state.roundsPastLimit = 3;
+    talk.state.roundsPastThreshold = 3;
     const { sent } = await talk.ask("second", say("A summary."), say("done"));
     assert.equal(kinds(sent), "summary call");
   });
@@ -758,16 +871,16 @@ describe("a turn", () => {
   test("that the model refuses goes, and what was there before comes back, also after a summary", async () => {
     const talk = await longTalk();
     const before = talk.messages.map(small.withoutThinking);
-    server.fail(...Array<Failure>(2).fill({ kind: "slow", delay: 0 }), { kind: "refusal" });
+    server.fail(FINE, FINE, { kind: "refusal" });
     const { error, sent } = await talk.ask("second", say("A summary."), bash("true"), say("no"));
     assert.notEqual(error, "");
     assert.equal(kinds(sent), "summary call call");
     assert.deepEqual(talk.messages, before);
-    const cold = await talkAgo(medium, 14_700, 301);
+    const cold = await talkAgo(medium, [14_700], 301);
     const results = contents(cold.messages);
     server.fail({ kind: "refusal" });
     await cold.ask("second", say("no"));
-    assert.deepEqual(contents(cold.messages), results, "also what a cold cache had cleared");
+    assert.deepEqual(contents(cold.messages), results, "also after old results were cleared");
   });
 });
 
@@ -781,17 +894,17 @@ describe("a prompt that is too long after all", () => {
     for (const error of rejected) assert.match(error, /^prompt is too long/);
   });
 
-  step("callOrCompact");
-  test("is summarized, and the call made once more; a line says what the server said, and what CONTEXT_WINDOW is", async () => {
+  step("callWithRecovery");
+  test("is summarized and sent once more; a line names the server's error, CONTEXT_WINDOW and /clear", async () => {
     const talk = talkTo(s06);
     await talk.ask("words ".repeat(3_500), say("ok"));
     server.contextLimit = 8_500;
     const second = "second ".repeat(700);
     const { error, printed, sent } = await talk.ask(second, say("A summary."), say("done"));
     assert.deepEqual([error, kinds(sent)], ["", "call summary call"]);
-    assert.deepEqual(outline(sent.at(-1)?.messages), ["compressed", "Understood.", second]);
+    assert.deepEqual(outline(sent.at(-1)?.messages), ["compressed", second]);
     const line = printed.split("\n").find((each) => each.includes("CONTEXT_WINDOW")) ?? "";
-    assert.match(line, /8500 maximum.*200000/, "what the server said, and what CONTEXT_WINDOW is, in a line");
+    assert.match(line, /8500 maximum.*200000.*\/clear/);
   });
 
   test("is summarized without the files, which might make it too long again", async () => {
@@ -800,12 +913,12 @@ describe("a prompt that is too long after all", () => {
     await talk.ask("words ".repeat(3_500), read("a.txt"), say("ok"));
     server.fail({ kind: "status", status: 413 });
     const { sent } = await talk.ask("second", say("A summary."), say("done"));
-    server.journal.length = from; // a 413 is none of the server's own
+    server.journal.length = from; // the 413 was the test's own
     assert.equal(kinds(sent), "call summary call");
     assert.doesNotMatch(JSON.stringify(sent.at(-1)?.messages), /<file /);
   });
 
-  test("loses all old results, also the newest three, and those that are not answered go to disk", async () => {
+  test("loses all old results, even the newest three, and those that aren't answered go to disk", async () => {
     fileOf("a.txt", 8_000);
     server.contextLimit = 11_000;
     const talk = talkTo(s06);
@@ -816,7 +929,7 @@ describe("a prompt that is too long after all", () => {
     assert.equal(savedOf(result), fs.readFileSync("a.txt", "utf8"));
   });
 
-  test("and a reply that the window cuts are one case", async () => {
+  test("may also show as a reply that the window cuts off", async () => {
     const talk = talkTo(s06);
     await talk.ask("words ".repeat(3_500), say("ok"));
     server.contextLimit = 9_000;
@@ -825,10 +938,10 @@ describe("a prompt that is too long after all", () => {
     assert.deepEqual([error, kinds(sent)], ["", "call summary call"]);
   });
 
-  test("keeps what there was if no summary can be had", async () => {
+  test("is dropped if no summary can be had, and the rest stays", async () => {
     const talk = talkTo(s06);
     await talk.ask("words ".repeat(4_000), say("ok"));
-    const before = talk.messages.map(s06.withoutThinking);
+    const before = structuredClone(talk.messages);
     server.fail(...Array<Failure>(3).fill({ kind: "status", status: 413, message: "prompt is too long" }));
     const { error, sent, printed } = await talk.ask("second", () => say("a fourth request"));
     assert.match(error, /prompt is too long/, "the error of the second call");
@@ -847,16 +960,16 @@ describe("a prompt that is too long after all", () => {
       const talk = talkTo(s06);
       await talk.ask("first", say("words ".repeat(2_000)));
       server.fail({ kind: "status", status, message });
-      const { error, printed } = await talk.ask("second", ...(isTooLong ? [say("A summary."), say("done")] : []));
-      assert.deepEqual([error === "", /auto_compact triggered/.test(printed)], [isTooLong, isTooLong], message);
+      const { error, sent } = await talk.ask("second", ...(isTooLong ? [say("A summary."), say("done")] : []));
+      assert.deepEqual([error === "", kinds(sent)], [isTooLong, isTooLong ? "call summary call" : "call"], message);
     }
-    server.journal.length = from; // these were not the server's own words
+    server.journal.length = from; // these were the test's own
   });
 });
 
-describe("--resume", () => {
+describe("resume", () => {
   step("resume");
-  /** What a transcript goes on as, and what the user reads. */
+  /** The conversation that continues a transcript, and what is printed. */
   async function resume(file: string) {
     const talk = talkTo(s06);
     const { value = [], printed, sent, error } = await watch(() => s06.resume(file, talk.options));
@@ -864,7 +977,7 @@ describe("--resume", () => {
     return { ...talkTo(s06, value, talk.options), printed, error };
   }
 
-  test("goes on in a new transcript, with history, state and todo list, and shows the last request", async () => {
+  test("continues in a new transcript, with history, state and todo list, and prints the last request", async () => {
     fileOf("a.txt", 90);
     const items = [{ text: "one", status: "in_progress" }];
     const talk = talkTo(s06);
@@ -875,46 +988,47 @@ describe("--resume", () => {
     s06.TODO.items = [];
     const { state, printed, messages, ask } = await resume(talk.state.file);
     assert.deepEqual(messages, talk.messages.map(s06.withoutThinking));
-    assert.deepEqual([{ ...state, file: "" }, s06.TODO.items], [{ ...talk.state, file: "" }, items]);
-    assert.match(printed, /make it/, "the user reads the last request");
-    assert.doesNotMatch(printed, /\bline\b/, "each line is whole");
+    assert.deepEqual(state, { ...talk.state, file: state.file, lastCall: 0 }, "0: nothing is cached");
+    assert.deepEqual(s06.TODO.items, items);
+    assert.match(printed, /make it/, "the user sees the last request");
+    assert.doesNotMatch(printed, /\bline\b/, "no line is incomplete");
     assert.equal((await ask("go on", say("ok"))).error, "");
     assert.deepEqual(fs.readFileSync(talk.state.file), old, "the old one stays as it was");
     assert.deepEqual([rewritesIn(state.file)[0].trigger, historyIn(state.file)], ["resume", messages]);
     assert.deepEqual((await resume(state.file)).messages, messages.map(s06.withoutThinking), "and again");
   });
 
-  test("begins at the last rewrite, and shows the request before Ctrl-C, by head and tail if it is long", async () => {
+  test("begins at the last rewrite, and prints the request before Ctrl-C, head and tail if it's long", async () => {
     const talk = talkTo(s06);
     await talk.ask("first", say("words ".repeat(2_000)));
     await talk.compact(say("A summary."));
     await talk.interrupted(`begin ${"words ".repeat(1_000)}end`, bash("true"));
     const { messages, printed } = await resume(talk.state.file);
-    assert.deepEqual(messages, talk.messages.map(s06.withoutThinking));
+    assert.deepEqual(messages, talk.messages.map(s06.withoutThinking), "with one note, not two");
     assert.match(printed, /begin .* end/s, "head and tail of the last request");
     assert.ok(printed.length < 1_500, `a long request is cut: ${printed.length} characters are printed`);
   });
 
-  test("takes what is before the first line that is not whole, names that, and answers calls without a result", async () => {
+  test("takes what precedes the first incomplete line, names that line, answers open calls and says the turn stopped", async () => {
     const talk = talkTo(s06);
     await talk.ask("first", call(...["a", "b"].map((id) => use("bash", { command: "true" }, id))), say("ok"));
     const [one = "", two = "", three = "", four = ""] = fs.readFileSync(talk.state.file, "utf8").split("\n");
-    const lost = "(interrupted; it may have run)";
-    const cases: [string[], string, string[]][] = [
-      [[one, two, three, four.slice(0, 50)], "first,calls,results", ["(no output)", "(no output)"]],
-      [[one, two, three.slice(9), four], "first,calls,results", [lost, lost]],
-      [[one, two.slice(0, 50), three, four], "first", []],
+    const cases: [string[], string, RegExp[]][] = [
+      [[one, two, three, four.slice(0, 50)], "first,calls,results,note", [/no output/, /no output/]],
+      [[one, two, three.slice(9), four], "first,calls,results,note", [/may have run/, /may have run/]],
+      [[one, two.slice(0, 50), three, four], "first,note", []],
     ];
     for (const [i, [lines, left, results]] of cases.entries()) {
       fs.writeFileSync("old.jsonl", lines.join("\n"));
       const { messages, printed, ask } = await resume("old.jsonl");
-      assert.deepEqual([outline(messages).join(), contents(messages)], [left, results]);
+      assert.equal(outline(messages).join(), left);
+      for (const [n, text] of contents(messages).entries()) assert.match(text, results[n] ?? assert.fail(text));
       assert.match(printed, new RegExp(`(?=.*old\\.jsonl).*\\b${4 - i}\\b`), "the file and the line");
       assert.equal((await ask("go on", say("ok"))).error, "");
     }
   });
 
-  test("of a file that holds no message, or is not there, is an error that names it", async () => {
+  test("of a file without messages, or of no file, is an error that names it", async () => {
     fs.writeFileSync("empty.jsonl", "");
     for (const name of ["empty.jsonl", "missing.jsonl"])
       assert.match((await resume(name)).error, new RegExp(name), "its name");
@@ -931,7 +1045,7 @@ describe("the program", { concurrency: true }, () => {
     return messages.map((message) => JSON.stringify({ message, ...known })).join("\n");
   };
 
-  test("knows /compact and what to keep, and shows tokens and limit after each turn", async (t) => {
+  test("has /compact, with or without what to keep, and prints tokens and threshold after each turn", async (t) => {
     const input = "/compact\nhello\n/compact the names\n/clear the build folder\n/compact.ts is broken\n";
     const env = { CONTEXT_WINDOW: "100000" };
     const replies = [say("words ".repeat(2_000)), say("A summary."), say("ok"), say("ok")];
@@ -940,12 +1054,13 @@ describe("the program", { concurrency: true }, () => {
     const sent = run.journal.map(({ request }) => request);
     assert.equal(kinds(sent), "call summary call call", "with nothing to summarize it calls no model");
     assert.match(lastTextOf(sent[1] ?? assert.fail()), /the names/);
-    assert.deepEqual(outline(sent[2]?.messages), ["compressed", "Understood.", "/clear the build folder"]);
+    assert.deepEqual(outline(sent[2]?.messages), ["compressed", "/clear the build folder"]);
     assert.deepEqual(sent[3]?.messages.at(-1), user("/compact.ts is broken"));
     assert.equal(run.screen().match(/\d+ .*67000/g)?.length, 5);
+    assert.match(run.screen(), /A summary\..*\.transcripts\/transcript_/s, "it says where the whole conversation is");
   });
 
-  test("takes /clear and /compact as requests if there are more lines", async (t) => {
+  test("takes /clear and /compact as requests if more lines follow", async (t) => {
     for (const request of ["/clear\nand go on", "/compact\nand go on"]) {
       const run = await start(t, lesson, [request], { replies: [say("ok")] });
       assert.equal(await run.ended, 0, run.screen());
@@ -953,7 +1068,7 @@ describe("the program", { concurrency: true }, () => {
     }
   });
 
-  test("has no dead end: where every request is rejected the error names /clear, which forgets all but the transcript", async (t) => {
+  test("has no dead end: if every request is rejected the error names /clear, which forgets all but the transcript", async (t) => {
     const block = { type: "text" as const, text: "later", from: "another version" };
     const files = { "old.jsonl": transcript("make it", { role: "user", content: [block] }) };
     const input = "go on\n/compact\ngo on\n/clear\nand now?\n";
@@ -963,31 +1078,44 @@ describe("the program", { concurrency: true }, () => {
     assert.match(run.screen(), /Extra inputs.*\/clear.*here I am/s);
     assert.deepEqual(run.journal.at(-1)?.request.messages, [user("and now?")]);
     const names = fs.readdirSync(join(run.cwd, ".transcripts")).filter((name) => name.endsWith(".jsonl"));
-    assert.equal(names.length, 1, "it goes on");
+    assert.equal(names.length, 1, "it goes on in the same transcript");
     const [cleared, next] = linesOf(join(run.cwd, ".transcripts", names[0] ?? "")).slice(-3);
     const { trigger, messages, todos, state } = cleared;
     assert.deepEqual([trigger, messages, todos, state.files], ["clear", [], [], []]);
     assert.deepEqual(next.message, user("and now?"));
   });
 
-  test("resumes the transcript that was begun last, or the one that is named, and then takes a request", async (t) => {
+  test("continues the newest transcript with -c or --continue, and any with --resume; other words are a request", async (t) => {
     const files = {
       ".transcripts/transcript_1_1.jsonl": transcript("older"),
       ".transcripts/transcript_2_1.jsonl": transcript("newest"),
-      "old.jsonl": transcript("named"),
+      "old talks/a talk.jsonl": transcript("named"),
     };
-    for (const [words, shown, request] of [
-      [["explain data.jsonl"], "newest", "explain data.jsonl"],
-      [["old.jsonl", "go on"], "named", "go on"],
+    for (const [words, last] of [
+      [["-c"], "newest"],
+      [["--continue"], "newest"],
+      [["--resume", "old talks/a talk.jsonl"], "named"],
     ] as const) {
-      const run = await start(t, lesson, ["--resume", ...words], { files, replies: [say("ok")] });
+      const run = await start(t, lesson, [...words, "explain", "data.jsonl"], { files, replies: [say("ok")] });
       assert.equal(await run.ended, 0, run.screen());
-      assert.ok(run.screen().includes(shown), "it shows the last request");
+      assert.ok(run.screen().includes(last), "it prints the last request");
       const { messages = [] } = run.journal[0]?.request ?? {};
-      assert.deepEqual([messages[0], ...messages.slice(2)], [user(shown), user(request)]);
+      assert.deepEqual([messages[0], ...messages.slice(2)], [user(last), user("explain data.jsonl")]);
     }
-    const none = await start(t, lesson, ["-y", "--resume"], { input: "" });
-    assert.equal(await none.ended, 1, "there is none");
-    assert.match(none.screen(), /--resume.*\.transcripts/);
+  });
+
+  test("says in one line what is wrong if there is nothing to continue", async (t) => {
+    for (const [words, what] of [
+      [["-c"], /--continue.*\.transcripts/],
+      [["--resume"], /--resume.*missing/],
+      [["--resume", "no such file.jsonl"], /no such file\.jsonl/],
+      [["--resume", "other.jsonl"], /other\.jsonl/],
+    ] as const) {
+      const files = { "other.jsonl": '{"type":"user"}\n' }; // another program's
+      const run = await start(t, lesson, [...words], { input: "go on\n", files });
+      assert.equal(await run.ended, 1, run.screen());
+      assert.deepEqual([run.screen().trim().split("\n").length, run.journal.length], [1, 0], run.screen());
+      assert.match(run.screen(), what);
+    }
   });
 });

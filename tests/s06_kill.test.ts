@@ -1,31 +1,43 @@
-// kill -9 in the middle of things, and --resume afterwards: no line that was written whole is lost, and it goes on.
+// kill -9 in the middle of things, and -c afterwards: no complete line is lost, and the conversation goes on.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
-import { bash, blocksOf, capture, optionsFor, resultsIn, say, server, start, until } from "./harness.ts";
+import {
+  bash,
+  blocksOf,
+  capture,
+  isRunning,
+  optionsFor,
+  resultsIn,
+  say,
+  server,
+  start,
+  textsIn,
+  until,
+} from "./harness.ts";
 
 const LESSON = "s06_context_compact";
 const s06 = await import("../agents/s06_context_compact.ts");
 
-/** A conversation, and the history that its transcript holds after one line, after two … */
+/** A conversation, and what it continues with if its transcript ends after one line, after two, and so on. */
 const INPUT = "first\n/compact\nsecond\n/clear\nthird\n";
 const REPLIES = [bash("echo hi"), say("words ".repeat(2_000)), say("A summary."), say("ok"), say("ok")];
 const HISTORIES = [
-  "first",
-  "first calls lost",
-  "first calls hi",
+  "first note",
+  "first calls lost note",
+  "first calls hi note",
   "first calls hi words",
-  "compressed Understood.",
-  "compressed Understood. second",
-  "compressed Understood. second ok",
+  "compressed",
+  "compressed second note",
+  "compressed second ok",
   "",
-  "third",
+  "third note",
   "third ok",
 ];
-/** At which line the process is killed, and which part of that reaches the disk. */
+/** The line at which the process is killed, and which part of that line reaches the disk. */
 const MOMENTS = [
   [2, 1],
   [3, 0.5],
@@ -35,30 +47,28 @@ const MOMENTS = [
   [10, 0.5],
 ] as const;
 
-/** A module that kills the process at a moment. */
+/** Makes Node load a module that kills the process at such a moment. */
 function killer(line: number, part: number): NodeJS.ProcessEnv {
   const code = `import fs from "node:fs";
     const { appendFileSync } = fs;
     let lines = 0;
     fs.appendFileSync = (file, text, ...rest) => {
-      const isIt = ++lines === ${line};
-      appendFileSync(file, isIt ? text.slice(0, ${part} * text.length) : text, ...rest);
-      if (isIt) process.kill(process.pid, "SIGKILL");
+      const isLast = ++lines === ${line};
+      appendFileSync(file, isLast ? text.slice(0, ${part} * text.length) : text, ...rest);
+      if (isLast) process.kill(process.pid, "SIGKILL");
     };`;
   return { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(code)}` };
 }
 
-/** Each message in a word. */
+/** A history with each message as a word. "note" says that a turn was stopped. */
 function outline(messages: Anthropic.MessageParam[]): string {
   const words = messages.map((message) => {
-    const text =
-      blocksOf(message)
-        .flatMap((block) => (block.type === "text" ? block.text : []))
-        .at(-1) ?? "";
     const [result] = resultsIn([message]);
-    if (result) return result.text === "(interrupted; it may have run)" ? "lost" : result.text;
+    if (result) return /may have run/.test(result.text) ? "lost" : result.text;
     if (blocksOf(message).some(({ type }) => type === "tool_use")) return "calls";
-    return text.startsWith("[Conversation compressed") ? "compressed" : text.split(" ")[0];
+    const text = textsIn([message], message.role === "user" ? "user" : "assistant").at(-1) ?? "";
+    if (text.startsWith("[Conversation compressed")) return "compressed";
+    return text.startsWith("(Stopped here") ? "note" : text.split(" ")[0];
   });
   return words.join(" ");
 }
@@ -68,8 +78,8 @@ const transcriptIn = (cwd: string) => {
   return join(cwd, ".transcripts", names[0] ?? assert.fail("no transcript"));
 };
 
-describe("after kill -9", { concurrency: true }, () => {
-  test("while a line is written: what was whole is there, and the conversation goes on", async (t) => {
+describe("after the program was killed", { concurrency: true }, () => {
+  test("by kill -9 while a line is written, the complete lines are there, and the conversation goes on", async (t) => {
     const killed = MOMENTS.map(async ([line, part]) => {
       const env = killer(line, part);
       const run = await start(t, LESSON, ["-y"], { replies: REPLIES, input: INPUT, env });
@@ -86,19 +96,22 @@ describe("after kill -9", { concurrency: true }, () => {
     }
   });
 
-  test("while a command runs, its call is answered: it may have run", async (t) => {
-    const run = await start(t, LESSON, ["-y", "run it"], { replies: [bash("echo $$ > pid; exec sleep 600")] });
-    const pidFile = join(run.cwd, "pid");
-    await until(() => fs.existsSync(pidFile) && fs.readFileSync(pidFile, "utf8").endsWith("\n"));
-    run.child.kill("SIGKILL");
-    const pid = Number(fs.readFileSync(pidFile, "utf8"));
-    t.after(() => process.kill(pid));
-    await run.ended;
+  for (const signal of ["SIGKILL", "SIGHUP"] as const) {
+    test(`by ${signal} while a command runs: its call is answered, and the next request comes after a note`, async (t) => {
+      const deletes = { replies: [bash("echo $$ > pid; exec sleep 600")] };
+      const run = await start(t, LESSON, ["-y", "delete all logs"], deletes);
+      const pidFile = join(run.cwd, "pid");
+      await until(() => fs.existsSync(pidFile) && fs.readFileSync(pidFile, "utf8").endsWith("\n"));
+      const pid = Number(fs.readFileSync(pidFile, "utf8"));
+      run.child.kill(signal);
+      t.after(() => isRunning(pid) && process.kill(pid));
+      await run.ended;
 
-    const files = { ".transcripts/transcript_1_1.jsonl": fs.readFileSync(transcriptIn(run.cwd), "utf8") };
-    const next = await start(t, LESSON, ["--resume", "go on"], { files, replies: [say("I go on")] });
-    assert.equal(await next.ended, 0, next.screen());
-    assert.match(next.screen(), /run it/, "it shows the last request");
-    assert.equal(outline(next.journal[0]?.request.messages ?? []), "run calls lost go");
-  });
+      const files = { ".transcripts/transcript_1_1.jsonl": fs.readFileSync(transcriptIn(run.cwd), "utf8") };
+      const next = await start(t, LESSON, ["-c", "how many lines has a.ts?"], { files, replies: [say("ten")] });
+      assert.equal(await next.ended, 0, next.screen());
+      assert.match(next.screen(), /delete all logs/, "it prints the last request");
+      assert.equal(outline(next.journal[0]?.request.messages ?? []), "delete calls lost note how");
+    });
+  }
 });

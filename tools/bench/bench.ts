@@ -1,4 +1,4 @@
-/** What forgetting costs: replays recorded sessions through s06 under each strategy and adds up what the API would bill. */
+/** Measures what forgetting costs: replays recorded sessions under each strategy and adds up what the API would bill. */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -16,13 +16,16 @@ import { figuresOf, type Results, sentences, summed, tables } from "./report.ts"
 import { STRATEGIES, type Strategy, sourceOf } from "./strategies.ts";
 
 const HELP = `npm run bench [-- [FLAGS] FILE OR FOLDER…]   sessions of Claude Code or transcripts of s06
-Without a path: the sessions of this repository, under all strategies, into tools/bench/results.json.
-  --public FOLDER          the sessions of tools/bench/public.tsv, under all strategies, into tools/bench/public.json;
-                           those that FOLDER doesn't have are fetched into it, with git
-  --all                    every session, whole; else the newest ${MOST} of ${SHORTEST} rounds or more, up to 200,000 tokens
-                           each and ${BUDGET} rounds together
-  --strategies NAMES       "all", or names between commas; the first four if left out
+Without a path, it replays the recorded demo of s06.
+  --public FOLDER          replays the sessions of tools/bench/public.tsv under all strategies and writes
+                           tools/bench/public.json; fetches the sessions that FOLDER lacks, with git
+  --all                    replays every session, whole, instead of the newest ${MOST} that have ${SHORTEST} rounds or more,
+                           up to 200,000 tokens each and ${BUDGET} rounds together
+  --strategies NAMES       "all", or names separated by commas; the default is the first four
   --json FILE              writes the figures to FILE`;
+const HINT = `This was the recorded demo of s06. Measure your own sessions, or the public ones:
+npm run bench -- ~/.claude/projects
+npm run bench -- --public FOLDER`;
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const S06 = readFileSync(join(ROOT, "agents/s06_context_compact.ts"), "utf8");
 
@@ -36,9 +39,9 @@ function startWorker(folder: string): ChildProcess {
   });
 }
 
-/** Replays each session under each strategy, on all cores. @returns the replays of each strategy, by its name */
+/** Replays each session under each strategy, on all cores. Returns the replays by the name of the strategy. */
 async function replayAll(sessions: Session[], strategies: Strategy[]): Promise<Map<string, Replayed[]>> {
-  const scratch = mkdtempSync(join(ROOT, ".bench-")); // in here, so that the copies of s06 find their packages
+  const scratch = mkdtempSync(join(ROOT, ".bench-")); // inside ROOT, where the copies of s06 find their packages
   process.on("exit", () => rmSync(scratch, { recursive: true, force: true, maxRetries: 5 }));
   process.on("SIGINT", () => process.exit(130));
   const replayed = new Map<string, Replayed[]>();
@@ -94,14 +97,14 @@ async function main(): Promise<void> {
     options: { all: flag, help: flag, json: text, strategies: text, public: text },
   });
   if (flags.help) return console.log(HELP);
-  const own = flags.public ? "public" : positionals.length === 0 && "results"; // where the figures go
   const listed = flags.public ? fetchSessions(join(ROOT, "tools/bench/public.tsv"), flags.public) : [];
   const paths = [...listed, ...positionals].map((path) => resolve(path));
-  if (own === "results") paths.push(join(ROOT, "tools/bench/sessions"));
+  const isDemo = paths.length === 0;
+  if (isDemo) paths.push(join(ROOT, "tools/viewer/demo.jsonl"));
   const four = STRATEGIES.slice(0, 4).map(({ name }) => name);
-  const strategies = chosen(flags.strategies ?? (own ? "all" : four.join()));
+  const strategies = chosen(flags.strategies ?? (flags.public ? "all" : four.join()));
 
-  const { sessions, notes } = flags.all || own ? allOf(paths) : newestOf(paths);
+  const { sessions, notes } = flags.all || flags.public ? allOf(paths) : newestOf(paths);
   const replayed = await replayAll(sessions, strategies);
   const never = replayed.get(STRATEGIES[0]?.name ?? "") ?? [];
   const withOracle = (isOnlyWhenCold: boolean) =>
@@ -123,7 +126,8 @@ async function main(): Promise<void> {
   console.log(sentences(figures, names));
   const rejected = new Set([...replayed.values()].flat().flatMap((each) => each.rejected));
   for (const error of rejected) console.error(`rejected: ${error}`);
-  const file = flags.json ?? (own && !flags.strategies ? join(ROOT, `tools/bench/${own}.json`) : undefined);
+  if (isDemo) console.log(`\n${HINT}`);
+  const file = flags.json ?? (flags.public && !flags.strategies ? join(ROOT, "tools/bench/public.json") : undefined);
   if (file) writeFileSync(file, `${JSON.stringify(results, rounded, 1)}\n`);
 }
 

@@ -24,7 +24,7 @@ function drawStrategies({ strategies }: Results, isNarrow: boolean): string {
     document,
     width: isNarrow ? 340 : 760,
     height: 75 + (isNarrow ? 42 : 22) * rows.length,
-    marginLeft: isNarrow ? 12 : 200,
+    marginLeft: isNarrow ? 12 : 225,
     marginRight: isNarrow ? 148 : 160,
     marginBottom: 40,
     style: { background: "transparent", fontSize: "12px" },

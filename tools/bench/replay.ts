@@ -71,7 +71,7 @@ function follow({ runEdit, runWrite }: Lesson, call: Anthropic.ToolUseBlockParam
     if (call.name === "write_file") runWrite(path, content);
     if (call.name === "edit_file") runEdit(path, old_text, new_text);
     if (call.name !== "read_file") return;
-    const shown = result.replace(/\n\[\d+ more lines[:;] .*\]$/, "").split("\n");
+    const shown = result.replace(/\n\[the file has \d+ lines; .*\]$/, "").split("\n");
     const known = offset > 1 ? readFileSync(path, "utf8").replace(/\n$/, "").split("\n") : [];
     const before = Array.from({ length: offset - 1 }, (_, i) => known[i] ?? "");
     runWrite(path, [...before, ...shown, ...known.slice(before.length + shown.length)].join("\n"));

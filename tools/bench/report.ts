@@ -141,7 +141,7 @@ function middle(values: number[]): Interval {
 const percent = (share: number) => (Number.isNaN(share) ? "no edits" : `${(100 * share).toFixed(1)} %`);
 const signed = (value: number, digits: number) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
 const between = ([from, to]: Interval = [0, 0], scale = 1, digits = 2) =>
-  from === to ? "" : `${signed(scale * from, digits)} to ${signed(scale * to, digits)}`;
+  from < to ? `${signed(scale * from, digits)} to ${signed(scale * to, digits)}` : "";
 
 /** Rows as a Markdown table, all columns but the first to the right; the first row is its head. */
 function table([head = [], ...body]: string[][]): string {
@@ -177,7 +177,7 @@ export const tables: Record<string, (results: Results) => string> = {
     ]),
 };
 
-/** What s06 would have cost, and where it would have lost something. `names`: of the sessions. */
+/** What s06 would have cost, and which sessions would have lost something. */
 export function sentences(figures: Map<string, Figures[]>, names: string[]): string {
   const s06 = figures.get("s06");
   const never = figures.get("never compacting");
@@ -187,6 +187,7 @@ export function sentences(figures: Map<string, Figures[]>, names: string[]): str
   const cost = `s06 would have cost ${ratio} of never compacting: ${dollars(s06)} instead of ${dollars(never)} at the prices of Sonnet 5.5, replies not counted.`;
   const edits = sum(s06, (each) => each.edits);
   const lost = sum(s06, (each) => each.lost.length);
+  if (edits === 0) return `${cost}\nThe sessions have no edits.`;
   if (lost === 0) return `${cost}\nNone of its ${edits} edits would have lost the text that it replaces.`;
   const places = s06.flatMap((each, i) => {
     return each.lost.length > 0 ? [`${names[i]} (${[...new Set(each.lost)].join(", ")})`] : [];

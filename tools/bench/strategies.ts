@@ -1,33 +1,36 @@
-/** The ways to forget that the bench compares: s06 with other constants, one with another line, and a loop of its own. */
+/** The strategies that the bench compares: s06 with other constants or another line, and the textbook with its own loop. */
 
 export type Strategy = {
   name: string;
-  /** Values of constants that s06 exports, as they are written in its source. */
+  /** New values for exported constants of s06, as source text. */
   constants?: Record<string, string>;
-  /** What happens when a request finds the cache cold, in place of s06's line. */
+  /** Replaces the line of s06 that acts when a request finds the cache cold. */
   whenCold?: string;
 };
 
 const HELD_TO_50000 = `\
-    const isTooLong = () => isCold && estimateTokens(messages, options) > 50_000;
-    if (isTooLong()) clearOldResults(messages, options, 20_000);
-    if (isTooLong()) await autoCompact(messages, "auto", options);`;
+  const isTooLong = () => isColdRequest(messages, state) && estimateTokens(messages, options) > 50_000;
+  if (isTooLong()) clearOldResults(messages, options, 20_000);
+  if (isTooLong()) await autoCompact(messages, "auto", options);`;
 
-/** The first four are the rows that `npm run bench -- FOLDER` shows. The loop of `textbook` is in textbook.ts. */
+/** `npm run bench -- FOLDER` runs the first four unless told otherwise. The loop of `textbook` is in textbook.ts. */
 export const STRATEGIES: Strategy[] = [
-  { name: "never compacting", constants: { THRESHOLD: "Infinity", COLD: "Infinity", RESULT_LIMIT: "Infinity" } },
+  {
+    name: "never compacting",
+    constants: { THRESHOLD: "Infinity", CACHE_SECONDS: "Infinity", RESULT_LIMIT: "Infinity" },
+  },
   { name: "textbook", constants: { PRESERVE_RESULT_TOOLS: "[]" } },
-  { name: "nothing when cold", constants: { COLD: "Infinity" } },
+  { name: "nothing when cold", constants: { CACHE_SECONDS: "Infinity" } },
   { name: "s06" },
   { name: "s06 from 5k", constants: { COLD_SAVINGS: "5_000" } },
   { name: "s06 from 10k", constants: { COLD_SAVINGS: "10_000" } },
   { name: "s06 from 30k", constants: { COLD_SAVINGS: "30_000" } },
-  { name: "s06 from 10k with limit 120k", constants: { COLD_SAVINGS: "10_000", THRESHOLD: "120_000" } },
-  { name: "s06 from 10k with limit 140k", constants: { COLD_SAVINGS: "10_000", THRESHOLD: "140_000" } },
+  { name: "s06 from 10k with threshold 120k", constants: { COLD_SAVINGS: "10_000", THRESHOLD: "120_000" } },
+  { name: "s06 from 10k with threshold 140k", constants: { COLD_SAVINGS: "10_000", THRESHOLD: "140_000" } },
   { name: "cold held to 50k", whenCold: HELD_TO_50000 },
 ];
 
-/** The source of s06 with other constants, or another line. @throws if what they replace is not there exactly once */
+/** The source of s06 as a strategy changes it. @throws unless s06 has each thing to replace exactly once */
 export function sourceOf(s06: string, { name, constants = {}, whenCold }: Strategy): string {
   let source = s06;
   const replace = (what: string, pattern: RegExp, text: string) => {
@@ -38,6 +41,6 @@ export function sourceOf(s06: string, { name, constants = {}, whenCold }: Strate
   for (const [constant, value] of Object.entries(constants)) {
     replace(`constant ${constant}`, new RegExp(`^(export const ${constant} = ).*?;(?= //|$)`, "gm"), `$1${value};`);
   }
-  if (whenCold) replace("a line for a cold cache", /^ +if \(isCold\) .*$/gm, whenCold);
+  if (whenCold) replace("a line for a cold cache", /^ +if \(isColdRequest\(.*$/gm, whenCold);
   return source;
 }

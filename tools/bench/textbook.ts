@@ -3,7 +3,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import type { Messages, TurnOptions } from "../../agents/s06_context_compact.ts";
 
 type Lesson = typeof import("../../agents/s06_context_compact.ts");
-const LIMIT = 200_000; // characters, which it counts as 50,000 tokens
+const THRESHOLD = 200_000; // characters, which it counts as 50,000 tokens
 const SUMMARIZED = 80_000; // characters that the summary is made of
 
 /** @returns the tutorial's loop, with s06's tools and layer 1, in place of s06's `runTurn`; it uses no prompt cache */
@@ -19,7 +19,7 @@ export function textbook(s06: Lesson): Lesson["runTurn"] {
     const size = JSON.stringify(cleared).length;
     const isShorter = size < JSON.stringify(messages).length;
     if (isShorter) messages.splice(0, messages.length, ...cleared.map(s06.withoutThinking));
-    if (size <= LIMIT) return;
+    if (size <= THRESHOLD) return;
     const text = JSON.stringify(messages).slice(0, SUMMARIZED).toWellFormed();
     const summary = await call([{ role: "user", content: `${s06.SUMMARY_PROMPT}\n${text}` }], { system });
     messages.splice(0, messages.length, { role: "user", content: summary.filter(({ type }) => type === "text") });

@@ -1,4 +1,4 @@
-/** What is wrong with a page besides what is generated: dead links, names of tests that are gone, too much of anything. */
+/** Checks what isn't generated on a page: dead links, tests that don't exist, and pages that are too long. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import GithubSlugger from "github-slugger";
@@ -20,17 +20,45 @@ export function checkPage(root: string, { file, text, prose }: Page, report: Rep
     const isTest = tests.some((pattern) => pattern.test(name.replace(/\s+/g, " ")));
     if (!isTest) report(`${file}:${lineAt(text, index)}`, `there is no test "${name}"; italics are for names of tests`);
   }
-  const [, lesson] = /^docs\/(?:zh\/)?(s\d\d)_/.exec(file) ?? [];
-  if (lesson) {
-    const limits = lesson === "s06" ? { lines: 260, words: 1100, code: 80 } : { lines: 230, words: 800, code: 50 };
-    const sizes = { lines: text.trimEnd().split("\n").length, words: countWords(prose), code: countCode(text) };
-    const what = { lines: "lines", words: "words of prose", code: "lines of code" };
-    for (const kind of ["lines", "words", "code"] as const)
-      if (sizes[kind] > limits[kind])
-        report(file, `${number(sizes[kind])} ${what[kind]}, more than ${number(limits[kind])}`);
-  }
+  const sizes: Record<Size, number> = {
+    lines: text.trimEnd().split("\n").length,
+    "words of prose": countWords(prose),
+    "lines of code": countCode(text),
+    rows: countRows(text),
+  };
+  const budget = BUDGETS.find(({ pages }) => pages.test(file))?.most ?? [];
+  for (const [what, most] of budget)
+    if (sizes[what] > most) report(file, `${number(sizes[what])} ${what}, more than ${number(most)}`);
   if (file.startsWith("docs/zh/")) checkChinese(file, prose, report);
 }
+
+type Size = "lines" | "words of prose" | "lines of code" | "rows";
+/** How much a page may have at most. */
+const BUDGETS: { pages: RegExp; most: [Size, number][] }[] = [
+  {
+    pages: /^docs\/(zh\/)?s06_/,
+    most: [
+      ["lines", 270],
+      ["words of prose", 1_200],
+      ["lines of code", 80],
+    ],
+  },
+  {
+    pages: /^docs\/(zh\/)?s\d\d_/,
+    most: [
+      ["lines", 230],
+      ["words of prose", 800],
+      ["lines of code", 50],
+    ],
+  },
+  {
+    pages: /^docs\/promises\.md$/,
+    most: [
+      ["lines", 120],
+      ["rows", 40],
+    ],
+  },
+];
 
 /** Three words or more in italics. */
 const NAME_OF_A_TEST = /(?<![*\w])\*(?!\*)(\S+\s\S+\s(?:(?!\n\n)[^*])*?)\*(?![*\w])/g;
@@ -77,6 +105,13 @@ const number = (value: number) => value.toLocaleString("en-US");
 function countCode(text: string): number {
   const blocks = [...text.matchAll(FENCE)].filter(([, , language = ""]) => /^(ts|js|sh|json|python)/.test(language));
   return blocks.flatMap(([block]) => block.split("\n").slice(1, -1)).length;
+}
+
+/** The rows of a page's tables, without their heads. */
+function countRows(text: string): number {
+  const rows = text.match(/^\|.*$/gm) ?? [];
+  const rulers = rows.filter((row) => /^[|: -]+$/.test(row));
+  return rows.length - 2 * rulers.length;
 }
 
 /** Why a link leads nowhere. Links to other sites are not followed. */

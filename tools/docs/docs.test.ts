@@ -12,12 +12,13 @@ const root = mkdtempSync(join(tmpdir(), "docs-test-"));
 after(() => rmSync(root, { recursive: true }));
 const ours = (file: string) => fileURLToPath(new URL(`../../${file}`, import.meta.url));
 symlinkSync(ours("node_modules"), join(root, "node_modules"));
-for (const folder of ["agents", "tools/bench", "docs"]) mkdirSync(join(root, folder), { recursive: true });
+for (const folder of ["agents", "tools/bench", "tools/viewer", "docs/figures"])
+  mkdirSync(join(root, folder), { recursive: true });
 const write = (file: string, text: string) => writeFileSync(join(root, file), text);
 
 const lesson = (header: string, step: number, more: string) => `/**
  * ${header}
- * Run: npx tsx agents/…
+ * See it compact: npx tsx agents/…
  */
 // #region config
 const STEP = ${step}; // per call
@@ -42,12 +43,12 @@ const more\`;
 const last = 1;
 // #endregion
 ${more}`;
-const HEADER = "s01: count\n *\n * Counting is adding.\n *\n *     n ──▶ n + 1\n *\n * New in s01: config,\n *   count";
-const TOOLS = 'addTool(\n  "down",\n  (n) => n - STEP,\n);\naddTool("up", (n) => n + STEP);';
+const HEADER =
+  "s01: count\n *\n * Counting is adding.\n *\n *     n ──▶ n + 1\n *\n * New in s01: config,\n *   count\n * Run: npx tsx agents/…";
+const TOOLS =
+  'addTool({\n  name: "down",\n  run: (n) => n - STEP,\n});\naddTool({ name: "up", run: (n) => n + STEP });';
 write("agents/s01_count.ts", lesson(HEADER, 1, ""));
 write("agents/s02_tools.ts", lesson("s02: tools\n *\n * A tool.", 2, `// #region tools\n${TOOLS}\n// #endregion\n`));
-const results = JSON.parse(readFileSync(ours("tools/bench/results.json"), "utf8"));
-write("tools/bench/results.json", JSON.stringify({ ...results, forms: { two: { cost: 1234.567 } } }));
 for (const page of ["docs/s01_count.md", "docs/s02_tools.md"]) write(page, "");
 
 /** Syncs a page with one directive, an inline one if it begins with `=`. @returns what is there then */
@@ -117,7 +118,7 @@ test("the table of lessons has their ideas, how long they are and how long they 
   write("docs/s01_count.md", "word ".repeat(200));
   const table = `| lesson | the idea | lines | added | reading |
 | --- | --- | ---: | ---: | ---: |
-| [s01: count](s01_count.md) | Counting is adding | [33](../agents/s01_count.ts) | +18 | 2 min |
+| [s01: count](s01_count.md) | Counting is adding | [34](../agents/s01_count.ts) | +18 | 2 min |
 | [s02: tools](s02_tools.md) | A tool | [35](../agents/s02_tools.ts) | +6 | 1 min |
 `;
   assert.equal(await sync("lessons"), table);
@@ -165,17 +166,21 @@ user       tool_result  1
   ]);
 });
 
-test("lengths, constants and results of the bench are shown within a sentence", async () => {
+test("lengths and constants are shown within a sentence", async () => {
   assert.equal(await sync("= lines s02"), "35");
   assert.equal(await sync("= lines s02 config"), "2");
   assert.equal(await sync("= const s01 LIMIT"), "2,000");
   assert.equal(await sync("= const s01 STEP"), "1"); // it is not exported
+});
+
+test("the bench on the public sessions is shown as a table and within a sentence", async () => {
+  const figures = JSON.parse(readFileSync(ours("tools/bench/public.json"), "utf8"));
+  write("tools/bench/public.json", JSON.stringify({ ...figures, forms: { two: { cost: 1234.567 } } }));
   assert.equal(await sync("= bench forms.two.cost 1"), "1,234.6");
   assert.match(await sync("bench strategies"), /^\| strategy .*\n.*\n(\| .* \|\n)+$/);
 });
 
 test("figures are drawn again, and named when they are stale", async () => {
-  for (const folder of ["tools/viewer", "docs/figures"]) mkdirSync(join(root, folder));
   for (const file of ["tools/viewer/demo.jsonl", "tools/bench/public.json"])
     write(file, readFileSync(ours(file), "utf8"));
   const figures = ["demo.svg", "demo.zh.svg", "strategies.narrow.svg", "strategies.svg"].map(
@@ -339,7 +344,7 @@ test("a Chinese page has Chinese tables, and is named when its English has chang
   const page = readFileSync(join(root, "docs/zh/page.md"), "utf8");
   assert.match(
     page,
-    /\| 课程 \|.*\n.*\n\| \[计数\]\(s01_count\.md\) \| 计数就是加法 \| \[33\]\(\.\.\/\.\.\/agents\/s01_count\.ts\)/,
+    /\| 课程 \|.*\n.*\n\| \[计数\]\(s01_count\.md\) \| 计数就是加法 \| \[34\]\(\.\.\/\.\.\/agents\/s01_count\.ts\)/,
   );
   assert.match(page, /\| 有改动 \|.*\n.*\| 新增 \|/);
   rmSync(join(root, "docs/zh"), { recursive: true });
@@ -391,4 +396,7 @@ test("a lesson's page that is too long is named; code, tables and what is genera
   write("docs/s01_count.md", fence("text", "a\n".repeat(90)) + fence("sh", "a\n".repeat(50)));
   assert.deepEqual(await docs("check", root), ["docs/s01_count.md: 51 lines of code, more than 50"]);
   write("docs/s01_count.md", "");
+  write("docs/promises.md", `${"| promise | test |\n| --- | --- |\n".repeat(2)}${"| a | b |\n".repeat(41)}`);
+  assert.deepEqual(await docs("check", root), ["docs/promises.md: 41 rows, more than 40"]);
+  rmSync(join(root, "docs/promises.md"));
 });

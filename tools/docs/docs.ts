@@ -68,7 +68,6 @@ function drawFigures(root: string): Record<string, string> {
 /** Names the recordings that were made with other code of a lesson than it has now. Comments do not matter. */
 function checkRecordings(root: string, lessons: Map<string, Lesson>, report: Report): void {
   const recordings = [
-    { file: "tools/bench/results.json", name: "s06", command: "npm run bench" },
     { file: "tools/bench/public.json", name: "s06", command: "npm run bench -- --public FOLDER" },
     { file: "tools/viewer/demo.jsonl", name: "s06", command: "npx tsx tools/viewer/record-demo.ts" },
     ...[...lessons.keys()].map((name) => ({ file: `tools/docs/runs/${name}.json`, name, command: "docs:sync" })),

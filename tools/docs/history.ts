@@ -16,7 +16,7 @@ export function historyAt(file: string, which: string, side: "before" | "after")
   for (const step of readConversation(readFileSync(file, "utf8")).steps) {
     if (step.type === "message") history.push(step);
     if (step.type !== "rewrite") continue;
-    const isKind = trigger ? step.trigger === trigger : /^(auto|tool|manual)$/.test(step.trigger);
+    const isKind = trigger ? step.trigger === trigger : /^(auto|tool|manual|recovery)$/.test(step.trigger);
     if (isKind) seen++;
     if (isKind && seen === Number(number)) return side === "before" ? history : step.messages;
     history = [...step.messages];

@@ -11,6 +11,8 @@ import {
   isExpressionStatement,
   isFunction,
   isIdentifier,
+  isObjectExpression,
+  isObjectProperty,
   isStringLiteral,
   isVariableDeclaration,
   type Node,
@@ -66,7 +68,10 @@ function startOf(node: Node, lines: string[]): number {
   return from;
 }
 
-/** Finds the top-level declarations, and methods, as Class.method; `addTool("x", …)` is called `addTool x`. @throws if it can't be parsed */
+/**
+ * Finds the top-level declarations, methods as `Class.method`, and `addTool({ name: "x", … })` as `addTool x`.
+ * @throws if the text can't be parsed
+ */
 export function read(text: string): Code {
   const lines = text.split("\n");
   const parts = new Map<string, Part>();
@@ -84,7 +89,7 @@ export function read(text: string): Code {
   return { lines, parts };
 }
 
-/** The name that a statement gives to something, and what that is. */
+/** What a statement declares: its name and its value. */
 function declaredBy(statement: Statement): [name?: string, value?: Node | null] {
   const declaration = isExportNamedDeclaration(statement) ? statement.declaration : statement;
   if (isVariableDeclaration(declaration)) {
@@ -94,7 +99,9 @@ function declaredBy(statement: Statement): [name?: string, value?: Node | null] 
   if (declaration && "id" in declaration && isIdentifier(declaration.id)) return [declaration.id.name, declaration];
   if (!isExpressionStatement(declaration) || !isCallExpression(declaration.expression)) return [];
   const { callee, arguments: all } = declaration.expression;
-  return isIdentifier(callee) && isStringLiteral(all[0]) ? [`${callee.name} ${all[0].value}`] : [];
+  const fields = isObjectExpression(all[0]) ? all[0].properties.filter((field) => isObjectProperty(field)) : [];
+  const name = fields.find(({ key }) => isIdentifier(key, { name: "name" }))?.value;
+  return isIdentifier(callee) && isStringLiteral(name) ? [`${callee.name} ${name.value}`] : [];
 }
 
 function bodyOf(value: Node | null | undefined): Lines | undefined {

@@ -7,15 +7,15 @@ import { basename, join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import pLimit from "p-limit";
 
-const LIMIT = 120_000; // ms
+const TIMEOUT_MS = 600_000; // nothing takes that long unless it hangs
 const SAME_PID = 'if (/\\/agents\\//.test(process.argv[1])) Object.defineProperty(process, "pid", { value: 4711 });';
 
 /** Makes a function that runs a command with `bash -c` in a copy of the project, once each, two at a time. */
 export function recorder(root: string): (command: string) => Promise<string> {
-  const limit = pLimit(2);
+  const queue = pLimit(2);
   const seen = new Map<string, Promise<string>>();
   return (command) => {
-    const output = seen.get(command) ?? limit(() => record(root, command));
+    const output = seen.get(command) ?? queue(() => record(root, command));
     seen.set(command, output);
     return output;
   };
@@ -41,12 +41,12 @@ async function record(root: string, command: string): Promise<string> {
       npm_config_update_notifier: "false",
     };
     const script = `exec >../output 2>&1\n${command}`;
-    const child = spawn("bash", ["-c", script], { cwd, env, stdio: "ignore", timeout: LIMIT, detached: true });
+    const child = spawn("bash", ["-c", script], { cwd, env, stdio: "ignore", timeout: TIMEOUT_MS, detached: true });
     const [code] = await once(child, "exit");
     try {
       process.kill(-Number(child.pid), "SIGKILL");
     } catch {} // nothing that it started is left
-    if (code === null) throw new Error(`it did not end within ${LIMIT / 1000} s`);
+    if (code === null) throw new Error(`it did not end within ${TIMEOUT_MS / 1_000} s`);
     const output = stable(readFileSync(join(home, "output"), "utf8").replaceAll(home, "~"));
     return code === 0 ? output : `${output}\n(exit code ${code})`.trimStart();
   } finally {

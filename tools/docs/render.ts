@@ -65,9 +65,8 @@ function headOf(root: string, file: string): string[] {
   return [/^# (.*)$/m.exec(text)?.[1] ?? "", "", /^> (.*)$/m.exec(text)?.[1] ?? ""];
 }
 
-/** The figures of the bench, of its own sessions or of the public ones. @throws if there are none */
-const figuresOf = (root: string, of: "results" | "public" = "public") =>
-  JSON.parse(readFileSync(join(root, `tools/bench/${of}.json`), "utf8"));
+/** The figures of the bench on the public sessions. */
+const figuresOf = (root: string) => JSON.parse(readFileSync(join(root, "tools/bench/public.json"), "utf8"));
 
 /** The row of a strategy on the public sessions. */
 function measured(root: string, name: string): { cost: number; grounded: number } {
@@ -90,7 +89,9 @@ const BLOCKS: Kinds = {
   },
 
   header(args, { lessons }) {
-    const lines = find("lesson", args, lessons).header.slice(4, -1); // between the idea and how to run it
+    const { header } = find("lesson", args, lessons);
+    const isLast = (line: string) => line.startsWith("Run:"); // how to run it, and in s06 "See it compact:"
+    const lines = header.slice(4, header.findIndex(isLast)); // from the diagram on
     return fence("text", lines.join("\n").replaceAll(/^ {4}/gm, ""));
   },
 
@@ -155,9 +156,8 @@ const BLOCKS: Kinds = {
   },
 
   bench(args, { root }) {
-    const [, of, name = ""] = /^(public )?(.*)$/.exec(args) ?? [];
-    const write = find("table", name, new Map(Object.entries(tables)));
-    return write(figuresOf(root, of ? "public" : "results")).trim();
+    const write = find("table", args.replace(/^public /, ""), new Map(Object.entries(tables)));
+    return write(figuresOf(root)).trim();
   },
 };
 
@@ -178,10 +178,9 @@ const VALUES: Kinds = {
   grounded: (name, { root }) => (100 * measured(root, name).grounded).toFixed(1),
 
   bench(args, { root }) {
-    const [, of, path = "", digits = "0"] = /^(public )?(\S+) ?(\d)?$/.exec(args) ?? [];
-    const file = of ? "public" : "results";
-    const value = path.split(".").reduce((all, key) => Object(all)[key], figuresOf(root, file));
-    if (typeof value !== "number") throw new Error(`tools/bench/${file}.json has no number at ${path}`);
+    const [, path = "", digits = "0"] = /^(?:public )?(\S+) ?(\d)?$/.exec(args) ?? [];
+    const value = path.split(".").reduce((all, key) => Object(all)[key], figuresOf(root));
+    if (typeof value !== "number") throw new Error(`tools/bench/public.json has no number at ${path}`);
     return value.toLocaleString("en-US", { maximumFractionDigits: Number(digits) });
   },
 };

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type Anthropic from "@anthropic-ai/sdk";
 import { codeHash } from "../sessions/code.ts";
+import { STOPPED } from "../sessions/wording.ts";
 import type { Project } from "./render.ts";
 
 /** `kind` is a block's type, and of a user's text "request" or, if the program wrote it, "note". Of a long text the head, and how many lines `more` there are. */
@@ -42,14 +43,14 @@ type Entry = { request: Anthropic.MessageCreateParams; reply: Anthropic.ContentB
 type Messages = Anthropic.MessageParam[];
 type Layer1 = (messages: Messages) => Messages;
 
-/** The requests of each lesson's page. Those of a second list go to a program that resumes the transcript, after a pause. */
+/** The requests on each lesson's page. The second list goes to a program that continues the transcript. */
 const RUNS: Record<string, { requests: string[][]; before?: string; limit?: number }> = {
   s01: { requests: [["Create hello.mjs, a script that prints Hello, World!, and run it."]] },
   s02: {
     requests: [["Create greet.mjs with a greet function, then edit it so that it greets in French, and run it."]],
   },
   s03: { requests: [["Plan and build a module math.mjs with add and multiply, test it, and describe it in MATH.md."]] },
-  s04: { requests: [["Use a subtask to find out which test runner this project uses."]] },
+  s04: { requests: [["Have a subagent read every file in skills/debug/ one by one and report what each is about."]] },
   s05: { requests: [["Load the code-review skill and review agents/s01_agent_loop.ts with it."]] },
   s06: {
     limit: 16_000,
@@ -76,9 +77,6 @@ const LINES = 6; // of a block
 const NOTE_LINES = 12; // of what the program wrote: a summary is there as a whole
 const WIDTH = 240; // characters of a line
 
-/** In each line of a transcript the time of the last model call: set back, the prompt cache has expired. */
-const PAUSE = `sed -i.bak 's/"lastCall":[0-9]*/"lastCall":0/' .offline/.transcripts/*.jsonl`;
-
 /** The files of the runs, by path. */
 export async function recordRuns({ root, lessons, record }: Project): Promise<Record<string, string>> {
   const files = [...lessons.values()].map(async ({ name, file }) => {
@@ -87,7 +85,7 @@ export async function recordRuns({ root, lessons, record }: Project): Promise<Re
     const starts = requests.map((lines, i) => {
       const typed = lines.map((line) => `'${line}'`).join(" ");
       const start = `printf '%s\\n' ${typed} | ${command.replace("offline --", "-s offline -- --journal")}`;
-      return i === 0 ? start : `${PAUSE}\n${start} --resume`;
+      return i === 0 ? start : `${start} --continue`;
     });
     const output = await record(before + starts.join("\n"));
     const journals: Entry[][] = (output.match(/^\[\{"request".*$/gm) ?? []).map((line) => JSON.parse(line));
@@ -144,7 +142,10 @@ export const promptOf = (usage: Usage) =>
 const countsOf = (usage: Usage) => Object.fromEntries(COUNTS.map((count) => [count, usage[count]])) as Usage;
 
 function blocksOf(role: string, content: Anthropic.MessageParam["content"]): Block[] {
-  if (typeof content === "string") return [block(role === "user" ? "request" : "text", content)];
+  if (typeof content === "string") {
+    const user = content.startsWith(STOPPED) ? "note" : "request";
+    return [block(role === "user" ? user : "text", content)];
+  }
   return content.map((each) => {
     if (each.type === "text") return block(role === "user" ? "note" : "text", each.text);
     if (each.type === "thinking") return block("thinking", each.thinking);

@@ -1,6 +1,5 @@
 // `npm run conformance` against the offline server, and against servers that do one thing differently.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
@@ -8,7 +7,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, beforeEach, test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { CASES, play } from "./cases.ts";
 import { main, type Result } from "./conformance.ts";
 import { startServer } from "./server.ts";
@@ -55,18 +53,6 @@ async function compare(...args: string[]) {
   return { code, output, differing: output.match(/^differs .*\n.*\n.*/gm) ?? [] };
 }
 
-/** Runs it as a program; stdin is no terminal. */
-async function runProgram(...args: string[]) {
-  const script = fileURLToPath(new URL("conformance.ts", import.meta.url));
-  const child = spawn(process.execPath, ["--import", import.meta.resolve("tsx"), script, ...args], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const closed = once(child, "close");
-  const output = await text(child.stdout);
-  const [code] = await closed;
-  return { code, output };
-}
-
 const isRejected = (body: string, words: string) => body.includes('"type":"error"') && body.includes(words);
 const rejection = (message: string) =>
   JSON.stringify({ type: "error", error: { type: "invalid_request_error", message } });
@@ -84,34 +70,23 @@ test("nothing differs on the offline server, and a file keeps every result", asy
   );
 });
 
-test("a rule that is left out is reported, with both answers", async () => {
-  altered = (_, answer) => (isRejected(answer.body, "prefill") ? { status: 200, body: "{}" } : answer);
+test("whatever differs is reported with both answers: a missing rule, a new one, another message, another status", async () => {
+  altered = (request, { status, body }) => {
+    if (isRejected(body, "prefill")) return { status: 200, body: "{}" };
+    if (request.includes('"stop_sequences"')) return { status: 400, body: rejection("no stop sequences here") };
+    if (isRejected(body, "at least one message")) return { status: 422, body };
+    return { status, body: body.replace("be unique.", "differ.") };
+  };
   const { code, differing } = await compare();
-  const [row = ""] = differing;
-  assert.deepEqual([code, differing.length], [1, 1]);
+  assert.deepEqual([code, differing.length], [1, 4]);
+  const all = differing.join("\n");
   assert.match(
-    row,
-    /^differs +prefill .*\n +expected: 400 This model does not.* user message\.\n +answered: accepted$/,
+    all,
+    /^differs +prefill .*\n +expected: 400 This model does not.* user message\.\n +answered: accepted$/m,
   );
-});
-
-test("a rule that is added is reported", async () => {
-  altered = (request, answer) =>
-    request.includes('"stop_sequences"') ? { status: 400, body: rejection("no stop sequences here") } : answer;
-  const { code, differing } = await compare();
-  assert.deepEqual([code, differing.length], [1, 1]);
-  assert.match(`${differing}`, /fields without effect\n +expected: accepted\n +answered: 400 no stop sequences here$/);
-});
-
-test("another message and another status are reported", async () => {
-  altered = (_, { status, body }) =>
-    isRejected(body, "at least one message")
-      ? { status: 422, body }
-      : { status, body: body.replace("be unique.", "differ.") };
-  const { code, differing } = await compare();
-  assert.deepEqual([code, differing.length], [1, 2]);
-  assert.match(`${differing}`, /answered: 400 tools: Tool names must differ\./);
-  assert.match(`${differing}`, /expected: 400 (messages: at least .*)\n +answered: 422 \1/);
+  assert.match(all, /fields without effect\n +expected: accepted\n +answered: 400 no stop sequences here$/m);
+  assert.match(all, /answered: 400 tools: Tool names must differ\./);
+  assert.match(all, /expected: 400 (messages: at least .*)\n +answered: 422 \1/);
 });
 
 test("an overloaded server that recovers changes nothing; a case that it never answers could not be tried", async () => {
@@ -126,20 +101,18 @@ test("an overloaded server that recovers changes nothing; a case that it never a
   assert.equal(code, 0);
 });
 
-test("without a key it says what to set, and without an answer it sends nothing", async () => {
+test("without a terminal to ask on, or without a key, it sends nothing and says why", async () => {
   const sent = server.journal.length;
-  const unasked = await runProgram("--server", URL_IN_FRONT);
-  assert.match(
-    unasked.output,
-    /^\d+ requests to .*, with ANTHROPIC_API_KEY: at most about \$0\.\d\d .*\nnobody can be asked/,
-  );
+  process.stdin.isTTY = false;
+  const said: string[] = [];
+  const unasked = await main(["--server", URL_IN_FRONT], (line) => said.push(line));
   process.env.ANTHROPIC_API_KEY = "";
-  let said = "";
-  const code = await main(["-y"], (line) => {
-    said += line;
-  });
-  assert.match(said, /^No key: set ANTHROPIC_API_KEY /);
-  assert.deepEqual([unasked.code, code, server.journal.length], [1, 1, sent]);
+  const keyless = await main(["-y"], (line) => said.push(line));
+  const [cost, reason, missing] = said;
+  assert.match(cost ?? "", /^\d+ requests to .*, with ANTHROPIC_API_KEY: at most about \$0\.\d\d /);
+  assert.match(reason ?? "", /no terminal/);
+  assert.match(missing ?? "", /^No key: set ANTHROPIC_API_KEY /);
+  assert.deepEqual([unasked, keyless, server.journal.length], [1, 1, sent]);
 });
 
 test("a key that is wrong ends it, and isn't printed", async () => {

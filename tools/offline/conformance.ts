@@ -141,7 +141,7 @@ function hide(text: string): string {
 }
 
 async function mayStart(): Promise<boolean> {
-  if (!process.stdin.isTTY) throw new Error("nobody can be asked; -y starts without a question");
+  if (!process.stdin.isTTY) throw new Error("there is no terminal to ask on; -y starts without a question");
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
   const answer = await terminal.question("Go on? [y/N] ");
   terminal.close();

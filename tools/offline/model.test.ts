@@ -28,7 +28,7 @@ const TOOLS: Record<string, (input: Input) => string> = {
   todo: () => "(1/3 completed)",
   task: ({ prompt = "" }) => textOf(play([user(prompt)])),
   load_skill: ({ name = "" }) => readFileSync(join(folder, "skills", name, "SKILL.md"), "utf8"),
-  compact: () => "The conversation is compacted after this round.",
+  compact: () => "The conversation will be summarized before your next reply.",
 };
 
 const user = (content: Anthropic.MessageParam["content"]): Anthropic.MessageParam => ({ role: "user", content });
@@ -66,16 +66,16 @@ function play(messages: Anthropic.MessageParam[], rounds = 50): Reply {
 const ANSWERS: Record<string, RegExp> = {
   "Create hello.mjs": /it printed: Hello, World!/,
   "Which is the largest": /\d{5} \.\/agents\/s06_context_compact\.ts/,
-  "Read package.json": /called agent-in-six-lessons; its licence is MIT/,
+  "Read package.json": /called agent-in-six-lessons; its license is MIT/,
   "Create greet.mjs": /Bonjour, World/,
   "Plan and build a module math.mjs": /tested \(both work\) and described/,
   "Plan and write count.mjs": /s01_agent_loop\.ts \d+/,
-  "Use a subtask": /The subagent says: The test script runs: tsx --test/,
+  "Use a subagent": /The subagent says: The test script runs: tsx --test/,
   "Have a subagent": /- skills\/code-review\/SKILL\.md: \S+/,
   "Which skills": /code-review: reviews code/,
   "Load the code-review": /read the file.*: \d+ lines/,
   "Read every file in the agents/": /I have read all 6 files in agents:\n- agents\/s01/,
-  "Use the compact tool": /The tool says: The conversation is compacted/,
+  "Use the compact tool": /Nothing was summarized/,
 };
 for (const { prompt } of PROMPTS.filter(({ prompt }) => !/^Run|until compression/.test(prompt)))
   test(`plays to its end: ${prompt}`, () => {
@@ -114,13 +114,18 @@ test("it says what it is when it is asked for anything else, and which tool a le
   assert.match(textOf(rehearse(request([user("Run `ls`.")], []))), /needs the tool bash/);
 });
 
-test("it stops at a call that failed or was refused, and repeats one that was interrupted", () => {
+test("it stops when a call has failed", () => {
   const asked = user("Create hello.mjs and run it.");
-  const first = callOf(reply(asked));
-  for (const [result, isError] of [["Exit code 1", true] as const, ["not run: the user said no", false] as const])
-    assert.match(textOf(reply(asked, ...round("bash", first?.input, result, isError))), new RegExp(result));
-  const interrupted = round("bash", first?.input, "(interrupted; it may have run)", true);
-  assert.deepEqual(callOf(reply(asked, ...interrupted)), first);
+  const failed = round("bash", callOf(reply(asked))?.input, "not run: the user said: no", true);
+  assert.match(textOf(reply(asked, ...failed)), /not run: the user said: no/);
+});
+
+test("after a turn that was stopped, only the next request counts", () => {
+  const interrupted = round("bash", { command: "ls -p notes" }, "(interrupted; it may have run)", true);
+  const stopped = user("(Stopped here. Whatever ran has taken effect.)");
+  const hello = user("Create hello.mjs and run it.");
+  assert.deepEqual(callOf(reply(user(READ), ...interrupted, stopped, hello)), callOf(reply(hello)));
+  assert.deepEqual(callOf(reply(user(READ), ...interrupted, stopped)), callOf(reply(user(READ))));
 });
 
 const READ = "Read every file in the notes/ folder one by one.";
@@ -144,14 +149,12 @@ test("it says so when results were cleared, if it was asked to read until then",
   assert.match(textOf(reply(asked, ...names, ...read("[Previous: used read_file]"))), /1 old results/);
 });
 
-/** What s06 puts in the place of what a summary sums up: it follows the request under way, and comes before the next. */
-const compressed = (summary: string): Anthropic.MessageParam[] => [
+/** The message that s06 puts in place of what it has summarized. */
+const compressed = (summary: string) =>
   user([
     { type: "text", text: `[Conversation compressed. Transcript: t.jsonl]\n\n${summary}` },
     { type: "text", text: `<file path="notes/one.txt">\n${SUMMARY_PROMPT}\n</file>` },
-  ]),
-  { role: "assistant", content: "Understood." },
-];
+  ]);
 const question = user(SUMMARY_PROMPT);
 
 test("a request for a summary is known by s06's own words, with or without a focus", () => {
@@ -160,23 +163,23 @@ test("a request for a summary is known by s06's own words, with or without a foc
   assert.ok(isAsked(user(READ), user(`${SUMMARY_PROMPT}\nAbove all, keep: the names`)));
   assert.ok(!isAsked(user("Write a summary of this conversation.")));
   assert.ok(!isAsked(question, { role: "assistant", content: SUMMARY_PROMPT }));
-  assert.ok(!isAsked(...compressed("(lost)")));
+  assert.ok(!isAsked(compressed("(lost)")));
 });
 
 test("its summary is enough to go on from; without it, it starts again", () => {
   const summary = reply(user(READ), ...listed, ...one("Fact: one is red"), question);
   assert.equal(callOf(summary), undefined);
-  const goesOn = [user(READ), ...compressed(textOf(summary))];
+  const goesOn = [user(READ), compressed(textOf(summary))];
   assert.deepEqual(callOf(reply(...goesOn))?.input, { path: "notes/two.txt" });
   const done = reply(...goesOn, ...round("read_file", { path: "notes/two.txt" }, "Fact: two is blue"));
   assert.match(textOf(done), /notes\/one\.txt: one is red\n- notes\/two\.txt: two is blue/);
-  assert.deepEqual(callOf(reply(user(READ), ...compressed("(lost)")))?.input, { command: "ls -p notes" });
+  assert.deepEqual(callOf(reply(user(READ), compressed("(lost)")))?.input, { command: "ls -p notes" });
 });
 
 test("a request that comes after the compaction is not taken for the one that was summarized", () => {
   const summary = textOf(reply(user(READ), ...listed, ...one("Fact: one is red"), question));
   const again = user("Read every file in notes/ one by one, please.");
-  assert.deepEqual(callOf(reply(...compressed(summary), again))?.input, { command: "ls -p notes" });
+  assert.deepEqual(callOf(reply(compressed(summary), again))?.input, { command: "ls -p notes" });
 });
 
 test("a plan goes on after a compaction where it was, and a reminder is not a request", () => {
@@ -184,7 +187,15 @@ test("a plan goes on after a compaction where it was, and a reminder is not a re
   const messages = [plan];
   play(messages, 2);
   const next = callOf(reply(...messages));
-  const history = [plan, ...compressed(textOf(reply(...messages, question)))];
+  const history = [plan, compressed(textOf(reply(...messages, question)))];
   assert.deepEqual(callOf(reply(...history)), next);
-  assert.deepEqual(callOf(reply(...history, user([{ type: "text", text: "<reminder>Update." }]))), next);
+  assert.deepEqual(
+    callOf(
+      reply(
+        ...history,
+        user([{ type: "text", text: "<reminder>Update your todos:\n[ ] #1: write math.mjs</reminder>" }]),
+      ),
+    ),
+    next,
+  );
 });

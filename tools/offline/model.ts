@@ -1,30 +1,31 @@
 /**
  * The rehearsal model plays the "Try it" requests of the lessons with real tool calls, so that the lessons run without a
- * key. It isn't a language model but a pure function. It knows only what is in the messages, so what a compaction loses
- * is lost. Asked for anything else, it says what it is.
+ * key. It isn't a language model but a pure function that knows only what is in the messages: if a compaction loses a
+ * fact, the model has lost it as well. Asked for anything else, it says what it is.
  */
 import { readFileSync } from "node:fs";
 import type Anthropic from "@anthropic-ai/sdk";
+import { CLEARED, INTERRUPTED, SAVED, STOPPED, SUMMARY } from "../sessions/wording.ts";
 import { blocksOf, type Model, type Reply, type ReplyBlock } from "./server.ts";
 
-/** A call that the messages show, or that a summary says was made. */
+/** A call in the messages or in a summary. */
 type Done = { tool: string; key: string; result: string; failed: boolean };
 
-/** What the messages tell about the request in hand. */
+/** What the messages say about the current request. */
 type View = {
   request: string;
-  /** The calls since the request, in order, after those that a summary names. */
+  /** The calls since the request, in order. Those that a summary names come first. */
   done: Done[];
-  /** The names that a listing of a folder gave. */
+  /** The names in each folder that was listed. */
   folders: Map<string, string[]>;
-  /** What was found in a file: from its text, from the model's notes, or from a summary. */
+  /** The fact in each file, from its text, the model's notes or a summary. */
   facts: Map<string, string>;
   /** The same for the whole conversation. */
   known: Map<string, string>;
-  /** The newest summary, and whether it stands after the request. */
+  /** The newest summary, and whether it comes after the request. */
   summary: string;
   compacted: boolean;
-  /** Results that were replaced by a line. */
+  /** How many results layer 1 has cleared. */
   cleared: number;
   system: string;
 };
@@ -69,20 +70,21 @@ function readAll(view: View, folder: string, halfway?: Step): Step | string {
   const listing = view.done.findLast((done) => done.key === `ls -p ${folder}`);
   if (listing?.failed) return `I cannot list ${folder}: ${firstLine(listing.result)}.`;
   const names = view.folders.get(folder);
-  if (!names) return bash(`First the names in ${folder}.`, `ls -p ${folder}`);
+  if (!names) return bash(`First, the names in ${folder}.`, `ls -p ${folder}`);
   const isHalfway = view.facts.size >= names.length / 2;
   if (halfway && isHalfway && !view.done.some((done) => done.tool === halfway.tool)) return halfway;
   const next = names.find((name) => !view.facts.has(`${folder}/${name}`));
   if (next) return step(lastNote(view), "read_file", { path: `${folder}/${next}` });
   const lines = names.map((name) => `- ${folder}/${name}: ${view.facts.get(`${folder}/${name}`)}`);
-  return `I have read all ${names.length} files in ${folder}:\n${lines.join("\n")}`;
+  const which = names.length === 1 ? "the only file" : `all ${names.length} files`;
+  return `I have read ${which} in ${folder}:\n${lines.join("\n")}`;
 }
 
 /** What the model writes down between calls, so that it survives when the result is cleared. */
 function lastNote(view: View): string {
   const last = view.done.findLast((done) => done.tool === "read_file");
   const fact = last && view.facts.get(last.key);
-  return fact ? `Noted ${last.key}: ${fact}` : "Now file by file.";
+  return fact ? `Noted ${last.key}: ${fact}` : "Now one file at a time.";
 }
 
 /** Reads files round and round until the messages show that something was forgotten. */
@@ -94,7 +96,7 @@ function readUntilForgotten(view: View): Step | string {
     return `Compaction has set in after ${reads} reads: ${view.cleared} old results are one line each now.`;
   if (reads >= 200) return "Nothing was compacted within 200 reads; a lower COMPACT_THRESHOLD makes it happen sooner.";
   const names = view.folders.get("agents");
-  if (!names) return bash("First the names in agents.", "ls -p agents");
+  if (!names) return bash("First, the names in agents.", "ls -p agents");
   return step(lastNote(view), "read_file", { path: `agents/${names[reads % names.length]}` });
 }
 
@@ -116,7 +118,7 @@ const PARTS: Part[] = [
     play: script(
       [
         bash("A file with one line is enough.", "echo 'console.log(\"Hello, World!\");' > hello.mjs"),
-        bash("Now I run it.", "node hello.mjs"),
+        bash("Now I'll run it.", "node hello.mjs"),
       ],
       (view) => `hello.mjs is there; it printed: ${firstLine(resultOf(view, "bash"))}`,
     ),
@@ -128,7 +130,7 @@ const PARTS: Part[] = [
     play: script(
       [
         bash(
-          "I sort the files by size.",
+          "I'll sort the files by size.",
           "find . -type f -not -path '*/.*' -not -path '*/node_modules/*' -exec wc -c {} + | grep -v ' total$' | sort -n | tail -1",
         ),
       ],
@@ -137,12 +139,12 @@ const PARTS: Part[] = [
   },
   {
     lesson: "s02",
-    prompt: "Read package.json and tell me the name and the licence of this project.",
+    prompt: "Read package.json and tell me the name and the license of this project.",
     match: /^read package\.json/i,
-    play: script([step("The answer is in one file.", "read_file", { path: "package.json" })], (view) => {
+    play: script([step("package.json should have both.", "read_file", { path: "package.json" })], (view) => {
       const field = (name: string) =>
         new RegExp(`"${name}": "([^"]*)"`).exec(resultOf(view, "read_file"))?.[1] ?? "unknown";
-      return `The project is called ${field("name")}; its licence is ${field("license")}.`;
+      return `The project is called ${field("name")}; its license is ${field("license")}.`;
     }),
   },
   {
@@ -151,11 +153,15 @@ const PARTS: Part[] = [
     match: /create greet\.mjs/i,
     play: script(
       [
-        step("First in English.", "write_file", {
+        step("First, the English version.", "write_file", {
           path: "greet.mjs",
           content: 'const greet = (name) => "Hello, " + name;\nconsole.log(greet("World"));\n',
         }),
-        step("Now the greeting.", "edit_file", { path: "greet.mjs", old_text: "Hello, ", new_text: "Bonjour, " }),
+        step("Now the French greeting.", "edit_file", {
+          path: "greet.mjs",
+          old_text: "Hello, ",
+          new_text: "Bonjour, ",
+        }),
         bash("Does it work?", "node greet.mjs"),
       ],
       (view) => `greet.mjs greets in French: ${firstLine(resultOf(view, "bash"))}`,
@@ -167,19 +173,19 @@ const PARTS: Part[] = [
     match: /math\.mjs/i,
     play: script(
       [
-        todo("Three steps; I write them down.", MATH, 0),
-        step("The module.", "write_file", {
+        todo("Three steps. I'll write them down.", MATH, 0),
+        step("First the module.", "write_file", {
           path: "math.mjs",
           content: "export const add = (a, b) => a + b;\nexport const multiply = (a, b) => a * b;\n",
         }),
-        step("Its test.", "write_file", {
+        step("Now its test.", "write_file", {
           path: "math.test.mjs",
           content:
             'import assert from "node:assert/strict";\nimport { add, multiply } from "./math.mjs";\nassert.equal(add(2, 3), 5);\nassert.equal(multiply(2, 3), 6);\nconsole.log("both work");\n',
         }),
-        bash("I run the test.", "node math.test.mjs"),
-        todo("I was reminded of the plan: two steps are done.", MATH, 2),
-        step("The description.", "write_file", {
+        bash("Now I'll run the test.", "node math.test.mjs"),
+        todo("Right, two steps are done.", MATH, 2),
+        step("Now the description.", "write_file", {
           path: "MATH.md",
           content: "# math.mjs\n\n`add(a, b)` and `multiply(a, b)`; `node math.test.mjs` tests both.\n",
         }),
@@ -195,13 +201,13 @@ const PARTS: Part[] = [
     play: script(
       [
         todo("Two steps.", COUNT, 0),
-        step("The script.", "write_file", {
+        step("First the script.", "write_file", {
           path: "count.mjs",
           content:
             'import { readdirSync, readFileSync } from "node:fs";\nfor (const name of readdirSync("agents")) {\n  console.log(name, readFileSync("agents/" + name, "utf8").split("\\n").length - 1);\n}\n',
         }),
-        todo("Written.", COUNT, 1),
-        bash("I run it.", "node count.mjs"),
+        todo("The script is written.", COUNT, 1),
+        bash("Now I'll run it.", "node count.mjs"),
         todo("Done.", COUNT, 2),
       ],
       (view) => `count.mjs says:\n${resultOf(view, "bash")}`,
@@ -209,8 +215,8 @@ const PARTS: Part[] = [
   },
   {
     lesson: "s04",
-    prompt: "Use a subtask to find out which test runner this project uses.",
-    match: /subtask to find out which test runner/i,
+    prompt: "Use a subagent to find out which test runner this project uses.",
+    match: /subagent to find out which test runner/i,
     play: script(
       [
         step("A subagent can look that up.", "task", {
@@ -226,7 +232,11 @@ const PARTS: Part[] = [
     match: /^have a subagent (read every file in \S+ one by one.*)$/is,
     play: (view, match) =>
       script(
-        [step("Much to read, little to report: work for a subagent.", "task", { prompt: `R${match[1]?.slice(1)}` })],
+        [
+          step("That's a lot to read for a short report, so I'll use a subagent.", "task", {
+            prompt: `R${match[1]?.slice(1)}`,
+          }),
+        ],
         () => `The subagent's report:\n${resultOf(view, "task")}`,
       )(view, match),
   },
@@ -245,7 +255,7 @@ const PARTS: Part[] = [
     match: /load the code-review skill/i,
     play: script(
       [
-        step("The skill first.", "load_skill", { name: "code-review" }),
+        step("First the skill.", "load_skill", { name: "code-review" }),
         step("Now the file.", "read_file", { path: "agents/s01_agent_loop.ts" }),
       ],
       review,
@@ -257,7 +267,9 @@ const PARTS: Part[] = [
     match: /^read every file in (?:the )?([\w./-]+?)\/?(?: folder)? one by one/i,
     play: (view, match) => {
       const compact = /use the compact tool when half/i.test(view.request);
-      const halfway = step("Half of them are read: time to compact.", "compact", { focus: "what each file said" });
+      const halfway = step("Half of them are done, so it's time to compact.", "compact", {
+        focus: "what each file said",
+      });
       return readAll(view, match[1] ?? ".", compact ? halfway : undefined);
     },
   },
@@ -271,10 +283,10 @@ const PARTS: Part[] = [
     lesson: "s06",
     prompt: "Use the compact tool, then say what you still know.",
     match: /use the compact tool/i,
-    play: script([step("As you wish.", "compact", {})], (view) =>
+    play: script([step("OK, compacting.", "compact", {})], (view) =>
       view.summary
         ? `What I still know is the summary:\n${view.summary}`
-        : `The tool says: ${firstLine(resultOf(view, "compact"))}. So I still know everything.`,
+        : "Nothing was summarized, so I still know everything.",
     ),
   },
   {
@@ -282,13 +294,13 @@ const PARTS: Part[] = [
     prompt: "Run `sleep 60`.",
     match: /^run `(.+)`/is,
     play: (view, match) =>
-      script([bash("As you wish.", match[1] ?? "")], () => `It printed:\n${resultOf(view, "bash")}`)(view, match),
+      script([bash("OK, running it.", match[1] ?? "")], () => `It printed:\n${resultOf(view, "bash")}`)(view, match),
   },
   {
     lesson: "subagent",
     prompt: "",
     match: /^find the test runner/i,
-    play: script([step("It is in package.json.", "read_file", { path: "package.json" })], (view) => {
+    play: script([step("It should be in package.json.", "read_file", { path: "package.json" })], (view) => {
       const command = /"test": "([^"]*)"/.exec(resultOf(view, "read_file"))?.[1];
       return command ? `The test script runs: ${command}` : "package.json has no test script.";
     }),
@@ -305,10 +317,10 @@ Set ANTHROPIC_API_KEY to talk to a model.`;
 // --- reading the messages -------------------------------------------------------------------------------------------
 
 const S06 = readFileSync(new URL("../../agents/s06_context_compact.ts", import.meta.url), "utf8");
-/** The first line of what s06 asks for a summary with. It is read as text: s06, imported, would take this process for its own. */
+/** The first line of s06's prompt for a summary. Importing s06 instead would load its .env and skills into this process. */
 const [, SUMMARY_PROMPT] = /SUMMARY_PROMPT = `([^`$\n]+)/.exec(S06) ?? [];
 
-/** Whether a request is s06's for a summary. What to keep above all may follow the prompt. */
+/** Whether s06 asks for a summary. The prompt may end with what to keep above all. */
 export function isSummaryCall({ messages }: Pick<Anthropic.MessageCreateParams, "messages">): boolean {
   const last = messages.at(-1);
   return last?.role === "user" && SUMMARY_PROMPT !== undefined && textOf(last).startsWith(SUMMARY_PROMPT);
@@ -325,7 +337,7 @@ function keyOf(input: unknown): string {
 
 /** One line that says what a file is about: the line that begins with "Fact:", or the first with words in it. */
 function factOf(text: string): string {
-  const lines = text.split("\n").filter((line) => !/^Output too large|^\[\.\.\. cut here/.test(line));
+  const lines = text.split("\n").filter((line) => !line.startsWith(SAVED) && !line.startsWith("[... cut here"));
   const fact = lines.find((line) => line.startsWith("Fact:"))?.slice(5) ?? lines.find((line) => /\p{L}/u.test(line));
   return (fact ?? "(nothing)")
     .replace(/^[\s/*#<!-]+/, "")
@@ -338,7 +350,7 @@ const textOf = ({ content }: Anthropic.MessageParam): string =>
     .map((block) => (block.type === "text" ? block.text : ""))
     .join("\n");
 
-/** Reads a request's messages from the first to the last. */
+/** Reads the messages of a model call from first to last. */
 function look({ messages, system }: Anthropic.MessageCreateParams): View {
   const fresh = () => ({ done: [], folders: new Map(), facts: new Map(), compacted: false, cleared: 0 });
   const lasting = { known: new Map(), summary: "", system: typeof system === "string" ? system : "" };
@@ -349,8 +361,9 @@ function look({ messages, system }: Anthropic.MessageCreateParams): View {
     const blocks = blocksOf(content);
     const results = blocks.filter((block) => block.type === "tool_result");
     const [first] = blocks;
-    if (role === "user" && typeof content === "string") view = { ...view, ...fresh(), request: content };
-    else if (first?.type === "text" && first.text.startsWith("[Conversation compressed")) readSummary(view, first.text);
+    const isRequest = role === "user" && typeof content === "string" && !content.startsWith(STOPPED);
+    if (isRequest) view = { ...view, ...fresh(), request: content };
+    else if (first?.type === "text" && first.text.startsWith(SUMMARY)) readSummary(view, first.text);
     for (const block of blocks) {
       if (block.type === "tool_use") calls.set(block.id, block);
       if (block.type === "thinking") readNotes(view, block.thinking);
@@ -372,11 +385,11 @@ function readNotes(view: View, text: string): void {
 
 function readResult(view: View, call: Anthropic.ToolUseBlockParam | undefined, result: Anthropic.ToolResultBlockParam) {
   const text = typeof result.content === "string" ? result.content : "";
-  if (!call || text.startsWith("(interrupted")) return; // it has to be called again
+  if (!call || text.startsWith(INTERRUPTED)) return; // it may have to be called again
   const key = keyOf(call.input);
-  const failed = result.is_error === true || text.startsWith("not run:");
+  const failed = result.is_error === true;
   view.done.push({ tool: call.name, key, result: text, failed });
-  if (text.startsWith("[Previous: used ")) view.cleared++;
+  if (text.startsWith(CLEARED)) view.cleared++;
   else if (call.name === "read_file") learn(view, key, failed ? firstLine(text) : factOf(text));
   else if (key.startsWith("ls -p ") && !failed) {
     const names = text.split("\n").filter((name) => name && !/\/$|^\(/.test(name));
@@ -384,7 +397,7 @@ function readResult(view: View, call: Anthropic.ToolUseBlockParam | undefined, r
   }
 }
 
-// --- the summary, which the model writes so that it can read it back --------------------------------------------------
+// --- the summary, written so that the model can read it back --------------------------------------------------------
 
 function summarize(view: View): string {
   const folders = [...view.folders].map(([folder, names]) => `Folder ${folder}: ${names.join(" ")}`);
@@ -398,7 +411,7 @@ function summarize(view: View): string {
 
 function readSummary(view: View, text: string): void {
   view.compacted = true;
-  view.summary = text.slice(text.indexOf("\n\n") + 2); // without its heading
+  view.summary = text.slice(text.indexOf("\n\n") + 2); // without its first line
   readNotes(view, view.summary);
   for (const [, folder = "", names = ""] of view.summary.matchAll(/^Folder (\S+): (.*)$/gm))
     view.folders.set(folder, names.split(" "));
@@ -410,7 +423,7 @@ function readSummary(view: View, text: string): void {
 
 // --- the reply ------------------------------------------------------------------------------------------------------
 
-/** Plays the part that fits the newest request; writes a summary when it is asked for one. */
+/** Plays the part that matches the newest request, or writes a summary if asked for one. */
 export const rehearse: Model = (request) => {
   if (isSummaryCall(request)) return say(summarize(look({ ...request, messages: request.messages.slice(0, -1) })));
   const view = look(request);
@@ -423,7 +436,7 @@ export const rehearse: Model = (request) => {
 
 const say = (text: string): Reply => ({ content: [{ type: "text", text }], thinks: false });
 
-/** Notes between calls are thinking, as with the real models, and text where thinking would come back empty. */
+/** A note before a call is thinking, as with real models, or text if the API would return thinking empty. */
 function toReply(next: Step | string, { thinking, tools }: Anthropic.MessageCreateParams): Reply {
   if (typeof next === "string") return say(next);
   if (!tools?.some((tool) => "name" in tool && tool.name === next.tool))

@@ -44,6 +44,7 @@ function runLesson(name: string, args: string[], { folder, env, isSilent }: Run)
     env: { ...process.env, ...env },
     stdio: ["inherit", isSilent ? "ignore" : "inherit", "inherit"],
   });
+  process.on("exit", () => child.kill());
   process.on("SIGINT", () => {}); // Ctrl-C is for the lesson, which is in the same terminal
   for (const signal of ["SIGTERM", "SIGHUP"] as const) process.on(signal, () => child.kill(signal));
   return new Promise((resolve, reject) => {
@@ -97,16 +98,16 @@ async function start(args: string[]): Promise<number> {
 }
 
 /**
- * Files that the demo reads, characters of each, and tokens of context that s06 may use. A file is short enough to be put
- * back after a summary: what is put back is no result, so layer 1 can't clear it, and in the end layer 2 has to act.
+ * How many files the demo reads, how long each is in characters, and the threshold of s06 in tokens. A summary brings back
+ * files this short, and layer 1 can't clear those: they are no tool results. So in the end layer 2 has to act.
  */
-const DEMO = { files: 64, size: 2_200, threshold: 16_000 };
-/** How far a prompt may pass the limit: a summary is asked for with the history that has just passed it. */
-const TOLERANCE = 1.1;
+const DEMO = { files: 64, size: 2_000, threshold: 16_000 };
+/** A call for a summary may be longer than the threshold, since it sends what has just passed it. */
+const MAX_PROMPT = 1.1 * DEMO.threshold;
 const COLOURS = ["amber", "azure", "coral", "ebony", "ivory", "khaki", "mauve", "olive"];
 const REQUEST =
   "Read every file in the library/ folder one by one and report the fact in each; use the compact tool when half are read.";
-/** By the trigger that a transcript names: the layer, and what s06 prints. */
+/** What s06 prints for each trigger. */
 const LAYERS = {
   micro: "layer 1: [micro_compact]",
   auto: "layer 2: [auto_compact triggered]",
@@ -115,7 +116,7 @@ const LAYERS = {
 
 const format = (tokens: number) => tokens.toLocaleString("en-US");
 
-/** @returns the facts, as the answer has to report them */
+/** Writes the files. Returns their facts, as the answer has to report them. */
 function fillLibrary(folder: string): string[] {
   mkdirSync(join(folder, "library"));
   return Array.from({ length: DEMO.files }, (_, i) => {
@@ -127,13 +128,13 @@ function fillLibrary(folder: string): string[] {
   });
 }
 
-/** The files that replies ask to read. */
+/** The files that a reply asks to read. */
 const readsIn = (blocks: { type: string; name?: string; input?: unknown }[] = []): string[] =>
   blocks.flatMap(({ type, name, input }) =>
     type === "tool_use" && name === "read_file" ? String(Object(input).path) : [],
   );
 
-/** The rehearsal model, which shows how far it is, and gives up if it reads round and round. */
+/** The rehearsal model. It shows its progress, and gives up if it reads in circles. */
 function withProgress(isVerbose: boolean): Model {
   let calls = 0;
   let reads = 0;
@@ -148,7 +149,7 @@ function withProgress(isVerbose: boolean): Model {
   };
 }
 
-/** How often each trigger stands in the transcripts of a folder. */
+/** How often each trigger occurs in the transcripts of a folder. */
 function countTriggers(folder: string): Record<string, number> {
   const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".jsonl")) : [];
   const counts: Record<string, number> = {};
@@ -159,18 +160,18 @@ function countTriggers(folder: string): Record<string, number> {
   return counts;
 }
 
-/** The size of each prompt, and a line that explains what is above the limit. */
+/** A chart of the prompts' sizes, at most 79 columns wide. */
 function drawPrompts(journal: JournalEntry[]): string {
-  const limit = DEMO.threshold;
+  const { threshold } = DEMO;
   const points = journal.map(({ promptTokens }, i): [number, number] => [i + 1, promptTokens]);
   const summaries = points.filter((_, i) => isSummaryCall(journal[i]?.request ?? { messages: [] }));
-  const top = Math.max(limit, ...points.map(([, tokens]) => tokens));
-  const step = Math.ceil(top / limit) * (limit / 4);
+  const top = Math.max(threshold, ...points.map(([, tokens]) => tokens));
+  const step = Math.ceil(top / threshold) * (threshold / 4);
   const plot = chart(points, {
-    title: "context (tokens) by model call; the line is the limit, S a call for a summary",
-    width: 76,
+    title: "tokens of each prompt; the line is the threshold, S a call for a summary",
+    width: 68,
     height: 15,
-    thresholds: [{ y: limit }],
+    thresholds: [{ y: threshold }],
     points: summaries.map(([x, y]) => ({ x, y })),
     symbols: { point: "S" },
     customXAxisTicks: points.flatMap(([x]) => (x % 10 === 0 ? [x] : [])),
@@ -178,24 +179,28 @@ function drawPrompts(journal: JournalEntry[]): string {
     yRange: [0, top],
     formatter: format,
   });
-  const above = points.filter(([, tokens]) => tokens > limit);
-  const others = above.filter((point) => !summaries.includes(point)).length;
-  const why = `only calls for summaries (${above.length}), which send the history that has just passed it, and a question`;
-  const all = others > 0 ? `${above.length} calls, ${others} of them not for summaries` : why;
-  return `${plot}\nabove the limit: ${above.length > 0 ? all : "no call"}`;
+  return plot.replace(/ +$/gm, "");
 }
 
 /**
  * One long task in s06 with a small context. All three layers have to act, the answer has to be right, and no file may be
- * read twice: a compaction that loses facts makes the model read again, and fails the demo.
+ * read twice. If a compaction loses facts, the model reads again, and the demo fails.
  */
 async function demo(args: string[]): Promise<number> {
   const isVerbose = args.includes("--verbose");
   const [keep] = args.filter((arg) => arg !== "--verbose");
   const folder = mkdtempSync(join(tmpdir(), "six-lessons-"));
+  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+    process.on(signal, () => {
+      console.log(); // after the progress
+      process.exit(128 + constants.signals[signal]);
+    });
   const facts = fillLibrary(folder);
   const all = Math.round((DEMO.files * DEMO.size) / 3_000);
-  console.log(`[demo: s06 may use ${format(DEMO.threshold)} tokens; the ${DEMO.files} files have about ${all},000]`);
+  console.log(
+    `[demo: s06 compacts at ${format(DEMO.threshold)} tokens; the ${DEMO.files} files have about ${all},000]`,
+  );
   const own = Object.keys(process.env).filter((name) => /^(COMPACT_|CONTEXT_WINDOW$|THINKING$)/.test(name));
   const env = { ...Object.fromEntries(own.map((name) => [name, ""])), COMPACT_THRESHOLD: String(DEMO.threshold) };
   const run = { folder, model: withProgress(isVerbose), env, isSilent: !isVerbose };
@@ -203,9 +208,8 @@ async function demo(args: string[]): Promise<number> {
   const transcripts = join(folder, ".transcripts");
   const triggers = countTriggers(transcripts);
   if (keep) cpSync(transcripts, keep, { recursive: true });
-  rmSync(folder, { recursive: true });
   if (process.stdout.isTTY) console.log(); // after the progress
-  console.log(`\n${drawPrompts(journal)}\n`);
+  console.log(`${drawPrompts(journal)}\n`);
 
   const faults: string[] = [];
   const answer = (journal.at(-1)?.reply ?? []).map((block) => (block.type === "text" ? block.text : "")).join("");
@@ -213,25 +217,25 @@ async function demo(args: string[]): Promise<number> {
   if (missing.length > 0) faults.push(`the answer lacks ${missing.length} facts, such as "${missing[0]}"`);
   const reads = journal.flatMap(({ reply }) => readsIn(reply));
   const again = reads.length - new Set(reads).size;
-  if (again > 0) faults.push(`${again} reads were of files read before: a compaction lost what was in them`);
+  if (again > 0) faults.push(`${again} files were read twice: a compaction lost what was in them`);
   for (const [trigger, layer] of Object.entries(LAYERS)) {
     console.log(`${layer} × ${triggers[trigger] ?? 0}`);
     if (!triggers[trigger]) faults.push(`${layer} did not act`);
   }
   for (const { error } of journal) if (error) faults.push(`the API rejected a request: ${error}`);
-  if (code !== 0) faults.push(`the lesson ended with exit code ${code}`);
+  if (code !== 0) faults.push(`s06 ended with exit code ${code}`);
   const sizes = journal.filter(({ request }) => !isSummaryCall(request)).map(({ promptTokens }) => promptTokens);
-  const within = `${sizes.length} of at most ${format(Math.max(...sizes))} tokens (the limit is ${format(DEMO.threshold)})`;
-  console.log(`${journal.length} model calls: ${within}, ${journal.length - sizes.length} for summaries`);
-  if (journal.some(({ promptTokens }) => promptTokens > TOLERANCE * DEMO.threshold))
-    faults.push("the context grew past its limit: compaction does not shorten it");
-  const files = reads.length - again;
-  const once = files === DEMO.files && again === 0;
-  const read = once ? "each file read once" : `${files} files read, ${again} reads repeated`;
-  console.log(`${facts.length - missing.length} of ${facts.length} facts right, ${read}`);
-  for (const fault of faults) console.error(`demo: ${fault}`);
-  const more = faults.length > 1 ? `; and ${faults.length - 1} more` : "";
-  if (faults.length > 0) console.log(`demo failed: ${faults[0]}${more}; --verbose shows what s06 prints`); // what `| tail -1` shows
+  const most = format(Math.max(...sizes));
+  const summaries = journal.length - sizes.length;
+  console.log(
+    `${journal.length} model calls: ${sizes.length} of at most ${most} tokens, and ${summaries} for summaries`,
+  );
+  if (journal.some(({ promptTokens }) => promptTokens > MAX_PROMPT))
+    faults.push("a prompt is far above the threshold: compaction doesn't shorten it");
+  const right = facts.length - missing.length;
+  console.log(`${right} of ${facts.length} facts right, ${new Set(reads).size} files read, ${again} of them twice`);
+  if (faults.length > 0) console.log("demo failed; --verbose shows what s06 prints");
+  for (const fault of faults) console.log(`demo failed: ${fault}`); // the last line says so even in `| tail -1`
   return faults.length === 0 ? 0 : 1;
 }
 
@@ -242,6 +246,7 @@ async function main([command = "", ...args]: string[]): Promise<number> {
   return offline(command, args);
 }
 
+process.stdout.on("error", () => process.exit(1)); // closed, as in `| head -1`
 main(process.argv.slice(2)).then(
   (code) => {
     process.exitCode = code;

@@ -21,16 +21,15 @@ export const partOf = (code: Code, name: string): string[] => codeOf(code, code.
 export const changedBetween = (before: Code, now: Code): string[] =>
   [...before.parts.keys()].filter((name) => `${partOf(before, name)}` !== `${partOf(now, name)}`);
 
-/** A lesson in which of its steps' functions only these are written. A step that changes the lesson before is as it was there. */
+/** A lesson in which only these functions are written. Of the others, those that the lesson before has are as they were there. */
 export function skeletonOf(lesson: Lesson, written: string[] = []): string {
-  const open = new Map<string, string[]>();
-  for (const { functions } of stepsOf(lesson)) {
-    const { before } = lesson;
-    const isOld = functions.every((name) => before?.parts.has(name));
-    for (const name of functions.filter((name) => !written.includes(name)))
-      open.set(name, before && isOld ? partOf(before, name) : opened(lesson, name));
-  }
-  return `${textOf(replaced(lesson, open))}\n`;
+  const { before } = lesson;
+  const names = stepsOf(lesson).flatMap(({ functions }) => functions);
+  const open = names.filter((name) => !written.includes(name));
+  const code = open.map(
+    (name) => [name, before?.parts.has(name) ? partOf(before, name) : opened(lesson, name)] as const,
+  );
+  return `${textOf(replaced(lesson, new Map(code)))}\n`;
 }
 
 /** A function whose body is to be written. */

@@ -5,6 +5,7 @@
 import { isReply, newestBranch, replyId } from "./branches.ts";
 import { Block, ClaudeLine, type Message as Content, type Usage as Counted, OwnLine, parseLine } from "./formats.ts";
 import { sizeOf, WRAPPER } from "./sizes.ts";
+import { STOPPED, SUMMARY } from "./wording.ts";
 
 export type Part =
   | { type: "text"; text: string }
@@ -46,7 +47,7 @@ export type Rewrite = {
   time?: number;
   before?: number;
   after?: number;
-  limit?: number;
+  threshold?: number;
   charsPerToken?: number;
   /** Of the call for its summary. */
   usage?: Usage;
@@ -89,26 +90,26 @@ export function textOf(parts: { type: string; text?: string }[], image = ""): st
   return parts.flatMap(({ type, text }) => (/^(image|document)$/.test(type) ? image : (text ?? []))).join("\n");
 }
 
-/** Of s06: a request is a user message whose content is a string; a summary is blocks, and the first says that it is one. */
+/** In s06, the user's requests are strings. A summary is blocks, and its first text says so. */
 function toOwn(content: Content): Message {
   const message = toMessage(content);
-  const isMeta = message.role === "user" && Array.isArray(content.content);
-  const isSummary = isMeta && textOf(message.parts).startsWith("[Conversation compressed");
-  return { ...message, isMeta, isSummary };
+  const text = textOf(message.parts);
+  const isRequest = typeof content.content === "string" && !text.startsWith(STOPPED);
+  const isMeta = message.role === "user" && !isRequest;
+  return { ...message, isMeta, isSummary: isMeta && text.startsWith(SUMMARY) };
 }
 
 function fromOwn(lines: OwnLine[]): Step[] {
   let lastCall: number | undefined;
   return lines.map((line) => {
-    const { time, model, limit, state } = line;
-    const isResumed = "trigger" in line && line.trigger === "resume"; // the call is in the transcript that it goes on from
-    const isNew = state.lastCall !== lastCall && !isResumed;
+    const { time, model, threshold, state } = line;
+    const isNew = state.lastCall !== lastCall; // this line is the first after a model call
     lastCall = state.lastCall;
     const usage = isNew ? usageOf(state.usage, true) : undefined;
     const call = { time, model, usage, charsPerToken: state.charsPerToken };
     if ("message" in line) return { ...toOwn(line.message), ...call };
     const { trigger, before, after } = line;
-    return { type: "rewrite", trigger, messages: line.messages.map(toOwn), before, after, limit, ...call };
+    return { type: "rewrite", trigger, messages: line.messages.map(toOwn), before, after, threshold, ...call };
   });
 }
 

@@ -32,9 +32,9 @@ export type Usage = z.output<typeof Usage>;
 const Ids = z.array(z.string());
 const Text = z.string().optional().catch(undefined);
 
-/** Of a transcript of s06: a message, or the history that replaced what stands before it. `usage` is that of the last call. */
+/** A line of s06's transcript: a message, or a new history after a compaction. `usage` belongs to the last model call. */
 const Line = z.object({
-  ...{ time: Figure, model: Text, limit: Figure },
+  ...{ time: Figure, model: Text, threshold: Figure },
   state: z.object({ lastCall: Figure, usage: Usage, charsPerToken: Figure }),
 });
 export const OwnMessage = Line.extend({ message: Message });

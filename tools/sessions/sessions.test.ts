@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { readConversation, type Step, textOf } from "./conversation.ts";
 import { readSession, readSessions } from "./turns.ts";
+import * as wording from "./wording.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sessions-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -54,7 +55,7 @@ test("both formats become the same conversation", () => {
   const s06 = readConversation(
     linesOf(
       ...[user("Look."), reply(use("t1", "Read")), user([result("t1")])].map((message) => own(message)),
-      { ...compaction, trigger: "micro", messages: [user("Look.")], limit: 9_000, before: 9_500, after: 400 },
+      { ...compaction, trigger: "micro", messages: [user("Look.")], threshold: 9_000, before: 9_500, after: 400 },
       own(reply(text("Seen."))),
       { ...compaction, trigger: "auto", messages: [user("Look."), user(SUMMARY)] },
     ),
@@ -64,7 +65,7 @@ test("both formats become the same conversation", () => {
   assert.deepEqual(s06.steps.map(short), [...messages, "rewrite", "assistant text", "rewrite"]);
   assert.deepEqual([claude.format, s06.format], ["Claude Code", "s06"]);
   const micro = s06.steps[3];
-  assert.deepEqual(micro?.type === "rewrite" && [micro.limit, micro.before, micro.after], [9_000, 9_500, 400]);
+  assert.deepEqual(micro?.type === "rewrite" && [micro.threshold, micro.before, micro.after], [9_000, 9_500, 400]);
   const summaries = ({ steps }: typeof s06) =>
     steps.map((step) => step.type === "rewrite" && step.messages.map(({ isSummary }) => isSummary));
   assert.deepEqual(summaries(claude).at(-1), [true]);
@@ -164,6 +165,25 @@ test("a transcript of s06 goes on across compactions, without what was taken out
   assert.deepEqual(Object.keys(skipped).sort(), names.sort());
 });
 
+test("s06 says what the tools look for", () => {
+  const s06 = readFileSync(new URL("../../agents/s06_context_compact.ts", import.meta.url), "utf8");
+  for (const words of Object.values(wording)) assert.ok(s06.includes(words), words);
+});
+
+test("the note that a turn was stopped isn't a request", () => {
+  const stopped = own(user("(Stopped here. Whatever ran has taken effect.)"));
+  const first = [user("First."), reply(use("t1", "bash")), user([result("t1")])].map((message) => own(message));
+  const file = put("stopped.jsonl", ...first, stopped, own(user("Second.")), own(reply(text("Done."))));
+  const { turns } = readSession(file);
+  assert.deepEqual(
+    turns.map(({ request, rounds }) => `${request} ${rounds.length}`),
+    ["First. 1", "Second. 1"],
+  );
+  const { steps } = readConversation(readFileSync(file, "utf8"));
+  const requests = steps.filter((step) => step.type === "message" && step.role === "user" && !step.isMeta);
+  assert.equal(requests.length, 2);
+});
+
 test("of a turn that the API rejected in its last step, the steps before stay", () => {
   const before = [user("Look."), reply(use("t1", "bash")), user([result("t1")])];
   const rejected = [reply(use("t2", "bash")), user([result("t2", "too long")])];
@@ -185,8 +205,8 @@ test("a transcript says once what each model call took, also the one for a summa
   });
   const { steps } = readConversation(
     linesOf(
-      rewrite("resume", { lastCall: 4, usage }),
-      own(user("Look."), { lastCall: 4, usage }),
+      rewrite("resume", { lastCall: 0, usage }),
+      own(user("Look."), { lastCall: 0, usage }),
       own(reply(use("t1", "bash")), { lastCall: 5, usage }),
       own(user([result("t1")]), { lastCall: 5, usage }),
       rewrite("micro", { lastCall: 5, usage }),

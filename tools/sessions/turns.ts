@@ -6,6 +6,7 @@ import type Anthropic from "@anthropic-ai/sdk";
 import { type Message, type Part, readConversation, type Step, textOf } from "./conversation.ts";
 import { sessionFiles } from "./files.ts";
 import { CHARS_PER_TOKEN, IMAGE } from "./sizes.ts";
+import { STOPPED } from "./wording.ts";
 
 type Call = Anthropic.ToolUseBlockParam;
 type Said = Anthropic.TextBlockParam | Anthropic.ThinkingBlockParam | Call;
@@ -129,6 +130,7 @@ function toTurns(entries: Entry[], skip: Skip): Turn[] {
     const last = turn?.rounds.at(-1);
     if (role === "user") {
       const request = textOf(said);
+      if (request.startsWith(STOPPED)) continue;
       const isHint = (isMeta || own.length > 0) && last?.reply.some((block) => block.type === "tool_use");
       if (request && isHint) skip("text of the client");
       else if (turn && !last) Object.assign(turn, { request: `${turn.request}\n${request}`.trim(), time });
@@ -195,7 +197,7 @@ export function readSession(file: string): Session {
 
 export const roundsIn = ({ turns }: Session) => turns.reduce((sum, turn) => sum + turn.rounds.length, 0);
 
-/** The rounds of a session that fit into a window of 200,000 tokens  when nothing is compacted. */
+/** The rounds of a session that fit into a window of 200,000 tokens when nothing is compacted. */
 export function untilWindow(session: Session): Session {
   let left = 200_000 * CHARS_PER_TOKEN;
   const turns = session.turns.map((turn) => ({

@@ -3,7 +3,7 @@ import * as Plot from "@observablehq/plot";
 import { nameOfSeries, type Words } from "./languages.ts";
 import { dollars, groupBy, largestOf, short, sum } from "./numbers.ts";
 import { sumOf } from "./prices.ts";
-import { isMissed, type Limit, type Moment, type Timeline, takenBy } from "./timeline.ts";
+import { type Capacity, isMissed, type Moment, type Timeline, takenBy } from "./timeline.ts";
 
 /** Each colour on a light and on a dark ground, as a CSS variable `--cv-NAME`. */
 const COLOURS: Record<string, [light: string, dark: string]> = {
@@ -65,7 +65,7 @@ export const heightOf = (view: View) => (view === "context" ? 300 : 110);
 export const bottomOf = (view: View) => (view === "context" ? 38 : 8);
 const MOST_COLUMNS = 800; // more requests than that share columns
 const MARK = 14; // pixels from one mark to the next
-const NEAR = 1.25; // of the largest prompt: a limit up to there is drawn
+const NEAR = 1.25; // times the largest prompt: a higher threshold or window is not drawn
 
 /** Of each of `most` columns of model calls the item that weighs most. */
 function heaviest<Item extends { x: number; weight: number }>(items: Item[], calls: number, most: number): Item[] {
@@ -125,12 +125,12 @@ function requestSigns(timeline: Timeline, width: number): Plot.Markish {
   });
 }
 
-function limitSigns(limits: Limit[], words: Words): Plot.Markish[] {
-  const text = ({ tokens, source }: Limit) => words.limit(tokens, source);
+function capacitySigns(capacities: Capacity[], words: Words): Plot.Markish[] {
+  const text = (capacity: Capacity) => words.capacity(capacity);
   const place = { y: "tokens", frameAnchor: "left", textAnchor: "start", dx: 4, dy: 9 } as const;
   return [
-    Plot.ruleY(limits, { y: "tokens", stroke: "var(--cv-alert)", strokeDasharray: "6 4", strokeWidth: 1.5 }),
-    Plot.text(limits, { ...LABEL, ...place, text }),
+    Plot.ruleY(capacities, { y: "tokens", stroke: "var(--cv-alert)", strokeDasharray: "6 4", strokeWidth: 1.5 }),
+    Plot.text(capacities, { ...LABEL, ...place, text }),
   ];
 }
 
@@ -155,24 +155,24 @@ function compactionSigns(timeline: Timeline, width: number): Plot.Markish[] {
   return [Plot.ruleX(drawn, { x: "x", y1: "to", y2: "from", markerStart: "arrow", stroke, strokeWidth }), ...labels];
 }
 
-/** The largest value of a chart, and the limit, if that is near it. */
-function topOf({ moments, compactions, limit }: Timeline, view: View): { most: number; limits: Limit[] } {
+/** The largest value of a chart, and the threshold or window if it is near. */
+function topOf({ moments, compactions, capacity }: Timeline, view: View): { most: number; capacities: Capacity[] } {
   const values = moments.map(({ cost, tokens }) => (view === "cost" ? sumOf(cost) : tokens));
-  if (view !== "context") return { most: Math.max(...values), limits: [] };
+  if (view !== "context") return { most: Math.max(...values), capacities: [] };
   const most = Math.max(...values, ...compactions.map(({ before }) => before.tokens));
-  return { most, limits: limit && limit.tokens <= NEAR * most ? [limit] : [] };
+  return { most, capacities: capacity && capacity.tokens <= NEAR * most ? [capacity] : [] };
 }
 
 /** `context`: what each prompt is made of; `cache`: what of it was read from the cache; `cost`: what was paid. */
 export function drawChart(timeline: Timeline, { document, width, words, view = "context" }: ChartOptions) {
   const { moments } = timeline;
-  const { most, limits } = topOf(timeline, view);
-  const top = Math.max(most, ...limits.map(({ tokens }) => tokens));
+  const { most, capacities } = topOf(timeline, view);
+  const top = Math.max(most, ...capacities.map(({ tokens }) => tokens));
   const isContext = view === "context";
   const series = partsOf(timeline, view).map((part) => part.series);
   const signs = [
     ...[missSigns(timeline, width), requestSigns(timeline, width)],
-    ...[...limitSigns(limits, words), ...compactionSigns(timeline, width)],
+    ...[...capacitySigns(capacities, words), ...compactionSigns(timeline, width)],
   ];
   const area = { x: "x", y: "y", fill: "series", z: "series", order: series, curve: "step" } as const;
   const chart = Plot.plot({

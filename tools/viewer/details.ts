@@ -26,9 +26,9 @@ function shownUnexplained(tokens: number, words: Words): Shown[] {
   return tokens >= 0.5 ? [{ block, tokens, colour: `var(--cv-${kind})`, kind: nameOfSeries(kind, words) }] : [];
 }
 
-/** How large a prompt is, what of the limit that is, and what the call cost. */
-export function factsOf({ limit }: Timeline, moment: Moment, words: Words): string {
-  const share = limit && words.share(moment.tokens / limit.tokens, words.limit(limit.tokens, limit.source));
+/** How large a prompt is, also as a share of the threshold or window, and what the call cost. */
+export function factsOf({ capacity }: Timeline, moment: Moment, words: Words): string {
+  const share = capacity && words.share(moment.tokens / capacity.tokens, words.capacity(capacity));
   return facts(words.tokens(moment.tokens), share, dollars(dollarsOf([moment])));
 }
 

@@ -2,7 +2,7 @@
 import type { Skipped } from "../sessions/conversation.ts";
 import type { Lost } from "./lost.ts";
 import { counted, percent, whole } from "./numbers.ts";
-import type { Fate, Missed, Moment, Side, Timeline } from "./timeline.ts";
+import type { Capacity, Fate, Missed, Moment, Side, Timeline } from "./timeline.ts";
 
 export type Language = "en" | "zh";
 
@@ -30,14 +30,15 @@ const en = {
     withdrawn: "taken out",
   } satisfies Record<Fate, string>,
   triggers: {
-    auto: "past the limit",
-    tool: "by the model",
-    manual: "by the user",
+    auto: "past the threshold",
+    tool: "asked for by the model",
+    manual: "asked for by the user",
+    recovery: "the prompt was too long after all",
     micro: "old results cleared",
-    rejected: "the API rejected the request",
+    rejected: "the API rejected the messages",
     refused: "the model refused",
-    resume: "resumed",
-    clear: "the user began again",
+    resume: "the conversation was resumed",
+    clear: "the user cleared the conversation",
   } as Record<string, string>,
   axis: { context: "tokens of the prompt", cache: "tokens of the prompt by cache", cost: "cost" },
   request: "model call",
@@ -112,8 +113,7 @@ const en = {
   sized: ({ tokens, by }: Side) =>
     `${by === "estimate" ? "about " : ""}${whole(tokens)} tokens${by === "next" ? ", as the next prompt was counted" : ""}`,
   tokens: (tokens: number) => `${whole(tokens)} tokens`,
-  limit: (tokens: number, source: "recorded" | "window") =>
-    `${source === "window" ? "context window" : "limit"} ${whole(tokens)}`,
+  capacity: ({ tokens, kind }: Capacity) => `${kind === "window" ? "context window" : "threshold"} ${whole(tokens)}`,
   marks: {
     ...{ cold: "prompt cache missed", summarized: "compaction: what it took away", withdrawn: "a request taken out" },
     ...{ disk: "layer 1: old results cleared", request: "a request of the user" },
@@ -161,14 +161,15 @@ const zh: Words = {
     withdrawn: "已撤回",
   },
   triggers: {
-    auto: "超过上限",
+    auto: "超过阈值",
     tool: "模型要求",
     manual: "用户要求",
+    recovery: "提示词还是太长",
     micro: "清除旧的工具结果",
-    rejected: "API 拒绝了请求",
+    rejected: "API 拒绝了消息",
     refused: "模型拒绝回答",
     resume: "恢复会话",
-    clear: "用户重新开始",
+    clear: "用户清空了会话",
   },
   axis: { context: "提示词的 token 数", cache: "提示词的 token 数（按缓存）", cost: "费用" },
   request: "模型调用",
@@ -241,7 +242,7 @@ const zh: Words = {
   sized: ({ tokens, by }) =>
     `${by === "estimate" ? "约 " : ""}${whole(tokens)} token${by === "next" ? "（按下一次提示词的计数）" : ""}`,
   tokens: (tokens) => `${whole(tokens)} token`,
-  limit: (tokens, source) => `${source === "window" ? "上下文窗口" : "上限"} ${whole(tokens)}`,
+  capacity: ({ tokens, kind }) => `${kind === "window" ? "上下文窗口" : "阈值"} ${whole(tokens)}`,
   marks: {
     ...{ cold: "未命中提示词缓存", summarized: "压缩：去掉了多少", withdrawn: "撤回的请求" },
     ...{ disk: "第一层：清除旧的工具结果", request: "用户请求" },

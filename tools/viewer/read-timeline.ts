@@ -4,7 +4,7 @@ import { readConversation, textOf } from "../sessions/conversation.ts";
 import { CHARS_PER_TOKEN } from "../sessions/sizes.ts";
 import { groupBy, largestOf, sum } from "./numbers.ts";
 import { costOf, windowOf } from "./prices.ts";
-import type { Block, Compaction, Extent, Kind, Limit, Moment, Side, Size, Timeline } from "./timeline.ts";
+import type { Block, Capacity, Compaction, Extent, Kind, Moment, Side, Size, Timeline } from "./timeline.ts";
 import { blocksAt, seriesFor, totalOf } from "./timeline.ts";
 
 const MANY_TOOLS = 4; // with a colour of their own
@@ -260,11 +260,10 @@ function toTimeline(draw: Draw) {
 
 // --- files -----------------------------------------------------------------------------------------------------------
 
-/** The newest limit that a transcript has; for Claude Code the window of its newest model. */
-function limitOf(steps: Step[], window?: number): Limit | undefined {
-  if (window) return { tokens: window, source: "window" };
-  const tokens = steps.findLast((step): step is Rewrite => step.type === "rewrite")?.limit;
-  return tokens ? { tokens, source: "recorded" } : undefined;
+/** The newest threshold in a transcript of s06. */
+function thresholdIn(steps: Step[]): Capacity | undefined {
+  const tokens = steps.findLast((step): step is Rewrite => step.type === "rewrite")?.threshold;
+  return tokens ? { tokens, kind: "threshold" } : undefined;
 }
 
 /** A side of a compaction as the file counts it; if it does not, by the model call beside it. */
@@ -287,7 +286,8 @@ export function readTimeline(text: string): Timeline {
     return { ...rest, before: sideOf(draw, before, "before", last), after: sideOf(draw, after, "next", next ?? last) };
   });
   const largest = largestOf(moments.map(({ tokens }) => tokens));
-  const window = windowOf(moments.at(-1)?.model, moments[largest]?.tokens ?? 0);
-  const limit = limitOf(steps, format === "Claude Code" ? window : undefined);
-  return { format, blocks, epochs, moments, compactions, largest, requests, limit, skipped, ...rest };
+  const tokens = windowOf(moments.at(-1)?.model, moments[largest]?.tokens ?? 0);
+  const window: Capacity | undefined = tokens ? { tokens, kind: "window" } : undefined;
+  const capacity = format === "s06" ? thresholdIn(steps) : window;
+  return { format, blocks, epochs, moments, compactions, largest, requests, capacity, skipped, ...rest };
 }

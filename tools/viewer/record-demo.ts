@@ -1,6 +1,6 @@
 /**
- * Records tools/viewer/demo.jsonl, the transcript of `npm run demo`, with a line every 12 seconds, as the rehearsal model
- * answers in no time. Run: npx tsx tools/viewer/record-demo.ts && npm run docs:sync
+ * Records tools/viewer/demo.jsonl, the transcript of `npm run demo`. The rehearsal model answers in no time, so the lines
+ * get new times, 12 seconds apart. Run: npx tsx tools/viewer/record-demo.ts && npm run docs:sync
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -18,7 +18,7 @@ const name = readdirSync(folder).find((each) => each.endsWith(".jsonl")) ?? "";
 const lines = readFileSync(join(folder, name), "utf8").trim().split("\n");
 rmSync(folder, { recursive: true });
 const code = codeHash(readFileSync(join(ROOT, "agents/s06_context_compact.ts"), "utf8"));
-const calls = new Map<number, number>(); // by the real time of a call: the time that it gets
+const calls = new Map<number, number>(); // from the real time of a call to its new one
 const timed = lines.map((line, i) => {
   const { state, ...entry } = Object(parseLine(line));
   const time = START + 12_000 * i;

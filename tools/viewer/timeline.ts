@@ -61,8 +61,8 @@ export type Compaction = {
   cost?: Cost;
 };
 export type Fate = "kept" | "thought" | "summarized" | "disk" | "withdrawn";
-/** `recorded`: in the compactions of a transcript. */
-export type Limit = { tokens: number; source: "recorded" | "window" };
+/** How many tokens a prompt may have: up to s06's threshold, or the model's context window. */
+export type Capacity = { tokens: number; kind: "threshold" | "window" };
 export type Timeline = {
   format: "s06" | "Claude Code";
   blocks: Block[];
@@ -76,7 +76,7 @@ export type Timeline = {
   requests: { moment: number; block: number }[];
   /** A kind, or `result:` and a tool; "" there is all the other tools. */
   series: string[];
-  limit?: Limit;
+  capacity?: Capacity;
   /** Whether the API counted the prompts; if not, they are estimates. */
   isCounted: boolean;
   /** Of the blocks: always an estimate. */
@@ -118,7 +118,7 @@ export function blocksAt({ blocks, epochs }: Pick<Timeline, "blocks" | "epochs">
 /** Whether the prompt cache was missed. What a compaction makes new is written to it, and not missed. */
 export const isMissed = ({ missed }: Moment) => missed !== undefined && missed.why !== "compaction";
 
-/** What becomes of what a compaction takes: it is summed up, cleared, or taken out. */
+/** What a compaction does to the blocks it takes. */
 export function takenBy({ trigger }: Compaction): "summarized" | "disk" | "withdrawn" {
   if (trigger === "micro") return "disk";
   return /^(refus|reject|clear)/.test(trigger) ? "withdrawn" : "summarized";

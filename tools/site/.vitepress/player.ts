@@ -42,11 +42,11 @@ function script(name: string, highlight: Highlight, isWhole: boolean): string {
   return `<pre class="script numbered vp-code" style="--lines: ${height}" tabindex="0" aria-label="${lesson.file}"><code>${rest(lines.slice(0, start))}${loop}${rest(lines.slice(end + 1))}</code></pre>`;
 }
 
-/** What the bar and the columns above the slider span, in tokens. */
+/** How many tokens the whole width of the bar, or height of a column, stands for. */
 const spanOf = ({ calls, limit = 0 }: Run) =>
   1.05 * Math.max(limit, ...calls.flatMap(({ usage, estimate }) => [promptOf(usage), estimate?.tokens ?? 0]));
 
-/** The bar spans what the run sends, and the limit; a run without one has none. Short prompts are not cached. */
+/** The bar is as wide as the largest prompt of the run, or the threshold. Without a threshold there is no bar. */
 function bar(run: Run, { label, read, fresh, cache }: Request, labels: Labels): string {
   const span = spanOf(run);
   const { calls, limit = 0 } = run;
@@ -54,8 +54,8 @@ function bar(run: Run, { label, read, fresh, cache }: Request, labels: Labels): 
   const count = (name: string, text: string) => `<span><i class="${name}"></i> ${text}</span>`;
   return `<div class="request" data-span="${span}" data-unit="${labels.unit}">
 <p><b class="label">${label}</b> <b class="total">${number(read + fresh)} ${labels.unit}</b> <span class="cache">${cache}</span></p>
-<div class="meter"${limit ? "" : " hidden"}><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i><i class="without"></i><i class="limit" style="left: ${(100 * limit) / span}%"></i></div>
-<p class="counts"${isCached ? "" : " hidden"}>${count("read", `${labels.read} <b>${number(read)}</b>`)}${count("fresh", `${labels.fresh} <b>${number(fresh)}</b>`)}${limit ? count("limit", labels.limit(limit)) : "<span></span>"}</p>
+<div class="meter"${limit ? "" : " hidden"}><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i><i class="without"></i><i class="threshold" style="left: ${(100 * limit) / span}%"></i></div>
+<p class="counts"${isCached ? "" : " hidden"}>${count("read", `${labels.read} <b>${number(read)}</b>`)}${count("fresh", `${labels.fresh} <b>${number(fresh)}</b>`)}${limit ? count("threshold", labels.threshold(limit)) : "<span></span>"}</p>
 </div>`;
 }
 
@@ -100,7 +100,7 @@ const data = (steps: Record<string, number | undefined>) =>
 function showBlock({ kind, tool, text, more }: Block, from: number, labels: Labels): string {
   const rest = more ? `<i>${labels.more(more)}</i>` : "";
   const kinds: Record<string, string> = { ...labels.kinds, ...labels.notes };
-  const [, note = ""] = /^\W(\w+)/.exec(text) ?? []; // <reminder>, <file …>, [Conversation compressed …]
+  const [, note = ""] = /^\W(\w+)/.exec(text) ?? []; // <reminder>, <file …>, [Conversation compressed …], (Stopped here …
   const label = `<span>${kinds[kind === "note" ? note : kind]}</span>${tool ? ` <code>${tool}</code>` : ""}`;
   const state = text.startsWith("[Previous: used ") ? "cleared" : "";
   return `<div class="block ${kind} ${state}" data-from="${from}"><small>${label}</small><pre>${escaped(text)}</pre>${rest}</div>`;

@@ -1,6 +1,6 @@
 /**
- * The step of its lesson's run that a section is about: the step's name, and of several the number. A section that is not
- * here shows the lines of the script that it quotes, or those after "line:"; others move nothing.
+ * Where a section leads in its lesson's run: to a step, by name, with a number if there are several of that name, or to the
+ * line of the script after "line:". A section that isn't here leads to the lines that it quotes, if it quotes any.
  */
 export const SECTIONS: Record<string, Record<string, string>> = {
   s01: {
@@ -52,9 +52,9 @@ export const SECTIONS: Record<string, Record<string, string>> = {
     "2-layer-2-summarize": "summary",
     "3-layer-3-on-request": "asked",
     "4-when-it-compacts": "pause",
-    "5-what-stays": "line: function lastStep",
+    "5-what-stays": "line: function unfinishedRequests",
     "6-the-transcript-and---resume": "resume",
-    "7-what-recovers": "line: function callOrCompact",
+    "7-what-recovers": "line: function callWithRecovery",
     "8-what-it-costs": "cold",
     "try-it": "if 2",
   },

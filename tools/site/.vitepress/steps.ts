@@ -4,7 +4,7 @@ import { lessonCalled } from "./code.ts";
 import { read } from "./files.ts";
 import { words } from "./words.ts";
 
-/** What the lines of the script have that the steps are about, which are looked for from `agentLoop` on; others run a tool. */
+/** A part of the line that each step shows: the first such line from `agentLoop` on. Steps that aren't here show the line that runs a tool. */
 const LINES: Record<string, string> = {
   start: "function agentLoop",
   again: 'role: "user", content: request }',
@@ -13,17 +13,17 @@ const LINES: Record<string, string> = {
   reply: 'role: "assistant", content: reply',
   if: "if (calls.length === 0)",
   run: "runCall(call",
-  remind: "push(REMINDER)",
+  remind: "TODO.reminderAfter(calls)",
   results: "content: results",
-  past: "if (isPastLimit()) clearOldResults(",
-  cold: "if (isCold) clearOldResults(",
+  past: "if (isPastThreshold()) clearOldResults(",
+  cold: "if (isColdRequest(messages, state)) clearOldResults(",
   cleared: 'replaceHistory(messages, cleared, "micro"',
-  asked: "if (asked) await autoCompact(",
+  asked: "if (state.pendingCompact) await autoCompact(",
   before: 'await autoCompact(messages, "auto"',
   summary: "callModel([...answered",
-  after: "replaceHistory(messages, compacted(",
-  pause: "const COLD = ",
-  resume: 'replaceHistory(messages, history, "resume"',
+  after: "replaceHistory(messages, [...requests, message",
+  pause: "const CACHE_SECONDS = ",
+  resume: 'answerOpenCalls(replay(entries)), "resume"',
 };
 
 /** What a model call sends, in tokens; while none comes, what the cache has. `without`: before a compaction. `state`: classes. */
@@ -167,7 +167,7 @@ class Story {
     const { messages = [], resumed } = this.call ?? {};
     const isFirst = this.steps.length === 0;
     this.isOpen = false;
-    if (resumed) this.restart(messages.slice(-2, -1));
+    if (resumed) this.restart(messages.slice(messages.findLastIndex(({ role }) => role === "assistant") + 1, -1));
     const line = this.lineOf(child || isFirst ? "start" : "again");
     const now = this.step("start", child ? labels.prompt : isFirst ? labels.start : labels.again, { line });
     this.add(child, [now], now, messages.at(-1));
@@ -175,8 +175,8 @@ class Story {
     while (this.round(child));
   }
 
-  /** A command has killed the program; time passes, and a new one has the history from the transcript: the call gets a result. */
-  restart(result: Message[]): void {
+  /** A command has killed the program. Time passes, and a new one reads the transcript. It adds a result for the call, and a note. */
+  restart(added: Message[]): void {
     const { labels } = this;
     const past = this.current(false);
     const killed = this.steps.length - 1;
@@ -189,9 +189,9 @@ class Story {
     const requests = past.filter(({ message }) => message?.blocks[0]?.kind === "request");
     for (const { message } of past.slice(past.indexOf(requests.at(-2) as Item)))
       this.add(true, [killed], killed, message, { brief, until: now });
-    this.add(false, [now], now, undefined, { code: `${this.run.command} --resume` });
+    this.add(false, [now], now, undefined, { code: `${this.run.command} --continue` });
     for (const { message } of past) if (message) this.add(false, [now], now, asText(message), { brief });
-    for (const message of result) this.add(false, [now], now, message);
+    for (const message of added) this.add(false, [now], now, message);
     this.isKilled = false;
   }
 
@@ -293,7 +293,7 @@ class Story {
     return found;
   }
 
-  /** Layer 1: past the limit, or when a request comes after a pause. */
+  /** Layer 1: past the threshold, or when a request comes after a pause. */
   clear(child: boolean): void {
     const { labels } = this;
     const { messages = [], estimate: { tokens, saved } = { tokens: 0, saved: 0 } } = this.call ?? {};
@@ -326,10 +326,10 @@ class Story {
     const found = usage.cache_read_input_tokens;
     const isChanged = (message: Message, i: number) => JSON.stringify(message) !== JSON.stringify(past[i]?.message);
     const same = found > 0 ? messages.findIndex(isChanged) : 0;
-    const made = name === "after" ? messages.findIndex(isSummary) : messages.length; // with "Understood." behind it
+    const made = name === "after" ? messages.findIndex(isSummary) : messages.length;
     const now = this.step(name, says);
     for (const item of past) {
-      if (!messages.some((message, i) => i !== made + 1 && isSame(message, item.message))) item.struck = struck;
+      if (!messages.some((message) => isSame(message, item.message))) item.struck = struck;
       item.until = now;
     }
     for (const [i, message] of messages.entries()) {

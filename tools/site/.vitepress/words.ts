@@ -44,7 +44,7 @@ const EN = {
       tool_use: "tool call",
       tool_result: "tool result",
     },
-    notes: { reminder: "reminder", Conversation: "summary", file: "file" },
+    notes: { reminder: "reminder", Conversation: "summary", file: "file", Stopped: "note" },
     modelCall: (when: "last" | "now" | "next", isChild: boolean, isSummary: boolean, was: number) =>
       `${{ last: "Last", now: "This", next: "Next" }[when]} model call${isChild ? " of the subagent" : ""}${isSummary ? ", for a summary" : ""}${was ? ` (was ${number(was)})` : ""}:`,
     estimate: "Next model call, before compaction:",
@@ -54,12 +54,12 @@ const EN = {
     fresh: "new:",
     share: (percent: number) => `${percent.toFixed(2)} % of the window`,
     cache: (tokens: number) => (tokens > 0 ? `Now in the cache: ${number(tokens)}` : "The cache is empty"),
-    limit: (tokens: number) => `limit: ${number(tokens)}`,
+    threshold: (tokens: number) => `threshold: ${number(tokens)}`,
     marks: { 1: "clear", 2: "summary", 3: "asked" } as Record<string, string>, // others say their name
     start: "The loop begins: the user’s request is the first message.",
     again: "The user’s next request is one more message.",
-    check: (limit: number) =>
-      `Before each model call: is the prompt (system prompt, tools, messages) past the limit of ${number(limit)} tokens? Not yet.`,
+    check: (threshold: number) =>
+      `Before each model call: is the prompt (system prompt, tools, messages) past the threshold of ${number(threshold)} tokens? Not yet.`,
     call: (messages: number, tokens: number) =>
       `The model gets ${messages === 1 ? "this message" : `all ${messages} messages`}, the system prompt and the tools: ${number(tokens)} tokens. Its reply, dashed, isn’t in messages yet.`,
     reply: "The reply is added to messages.",
@@ -68,34 +68,33 @@ const EN = {
     value: (calls: number): string => (calls === 0 ? "return" : "go on"),
     run: (tool: string) => `The program runs ${tool}`,
     rounds: (rounds: number) => `${rounds === 1 ? "One round" : `${rounds} rounds`}. The program runs`,
-    remind: "Three rounds without todo: a reminder goes out with the results.",
+    remind: "Three rounds without todo, and the list isn’t finished. A reminder with the list follows the results.",
     results: "What the tools returned is added as one message, in the role of the user. Back to the model.",
     cached: (messages: number, fresh: number) =>
       `The model gets all ${messages} messages. The cache has the prompt before, with which this one begins: only ${fresh} tokens are new. They cost 25 times as much as cached ones.`,
     past: (tokens: number, saved: number) =>
-      `About ${number(tokens)} tokens, past the limit. Layer 1 acts if that makes room for 40 % of the limit: here it saves about ${about(saved)}. It will clear what is struck out.`,
+      `About ${number(tokens)} tokens, past the threshold. Layer 1 acts if it saves 40 % of the threshold. Here it saves about ${about(saved)}, by clearing what’s struck out.`,
     cold: (saved: number) =>
-      `Not past the limit, but the cache is cold: the prompt is paid for in full anyway. Layer 1 saves about ${about(saved)}: it will clear what is struck out.`,
+      `Not past the threshold, but the cache is cold, so the whole prompt is paid for anyway. Layer 1 saves about ${about(saved)} by clearing what’s struck out.`,
     cleared: (results: number, isCold: boolean) =>
-      `Layer 1: ${results === 1 ? "one old result is a line now" : `${results} old results are a line each now`}. ${isCold ? "The same stays as before. No cached tokens are lost: there were none." : "Short ones stay, the newest 3 that the model has seen, and what it hasn’t seen."}`,
+      `Layer 1: ${results === 1 ? "one old result is a line now" : `${results} old results are a line each now`}. ${isCold ? "No cached tokens are lost, because there were none." : "Short ones stay, and so do the newest 3 long ones, and whatever the model hasn’t answered."}`,
     clearedPrice: (room: number, fresh: number) =>
-      `The gain: ${number(room)} tokens. The price: all thinking is sent as text, as its signature no longer fits. So the cache matches only up to the request: ${number(fresh)} are new.`,
+      `The gain is ${number(room)} tokens. The price: the cache ends at the first line that changed, so ${number(fresh)} tokens are new, and thinking after it becomes text.`,
     before: (tokens: number, saved: number, least: number) =>
-      `About ${number(tokens)} tokens, past the limit. Layer 1 would save about ${about(saved)}, less than 40 % of the limit (${number(least)}): it would soon be full again. So layer 2, a summary.`,
-    asked:
-      "Layer 3, whatever the size: the model has called the tool compact, so a summary comes before the next model call.",
+      `About ${number(tokens)} tokens, past the threshold. Layer 1 would save only about ${about(saved)}, less than 40 % of it (${number(least)}), so layer 2 asks for a summary.`,
+    asked: "Layer 3, whatever the size: the model has called compact, so a summary is made before the next model call.",
     summary: (tokens: number, { output_tokens: out }: Usage) =>
-      `A model call of its own writes a summary of what the model has seen: ${number(tokens)} tokens in, new is only the instruction; ${out} out. It will replace what is struck out.`,
+      `A separate model call summarizes what the model has answered: ${number(tokens)} tokens in, of which only the instruction is new, and ${out} out. The summary replaces what’s struck out.`,
     after: (before: number, after: number) =>
-      `${before} messages are ${after} now: the request; the summary and the latest short file; “Understood.” by the program; the last tool call; its result, not seen yet.`,
+      `${before} messages have become ${after}: the request, the summary with the files used last, the tool call in progress, and its result.`,
     afterPrice: (room: number, fresh: number) =>
-      `The gain: ${number(room)} tokens. The price: that model call, and what the summary leaves out. It follows the request, so the cache matches only up to there: ${number(fresh)} are new.`,
+      `The gain is ${number(room)} tokens. The price: that model call, what the summary leaves out, and ${number(fresh)} new tokens, since the cache ends at the request.`,
     killed:
-      "This command kills the program, and all messages are gone. The transcript is still on disk, and ends with this tool call:",
-    paused: "Nothing runs. After 300 seconds without a model call the prompt cache has expired: it is cold.",
+      "This command kills the program, and all messages are gone. The transcript on disk ends with this tool call:",
+    paused: "Nothing runs. After 300 seconds without a model call, the prompt cache has expired: it’s cold.",
     disk: "On disk, the transcript ends with:",
     resume:
-      "A new program reads the transcript. The tool call that was cut off gets a result: it may have run. Thinking is text, as after each rewrite.",
+      "A new program reads the transcript. It adds a result for the tool call that was cut off, and a note that the turn stopped. Thinking becomes text.",
     child: "task calls agentLoop again, for a subagent with messages of its own.",
     prompt: "The prompt is all the subagent knows.",
     back: "The subagent’s last text is the result. Its messages are dropped.",
@@ -137,7 +136,7 @@ const ZH: typeof EN = {
     follows: "跟随正文",
     more: (lines) => `… 还有 ${number(lines)} 行`,
     kinds: { request: "用户请求", thinking: "思考", text: "文字", tool_use: "工具调用", tool_result: "工具结果" },
-    notes: { reminder: "提醒", Conversation: "摘要", file: "文件" },
+    notes: { reminder: "提醒", Conversation: "摘要", file: "文件", Stopped: "说明" },
     modelCall: (when, isChild, isSummary, was) =>
       `${isChild ? "子智能体的" : ""}${{ last: "上一次", now: "本次", next: "下一次" }[when]}模型调用${isSummary ? "（写摘要）" : ""}${was ? `（压缩前 ${number(was)}）` : ""}：`,
     estimate: "下一次模型调用，压缩之前：",
@@ -147,12 +146,12 @@ const ZH: typeof EN = {
     fresh: "新增",
     share: (percent) => `窗口的 ${percent.toFixed(2)}%`,
     cache: (tokens) => (tokens > 0 ? `现在缓存中有 ${number(tokens)}` : "缓存是空的"),
-    limit: (tokens) => `上限：${number(tokens)}`,
+    threshold: (tokens) => `阈值：${number(tokens)}`,
     marks: { round: "一轮", 1: "清除", 2: "摘要", 3: "要求", reminder: "提醒", subagent: "子智能体", resume: "恢复" },
     start: "循环开始：用户请求是第一条消息。",
     again: "用户的下一个请求追加为一条新消息。",
-    check: (limit) =>
-      `每次调用模型之前先检查：提示词（系统提示词、工具和消息）是否超过上限 ${number(limit)} token？还没有。`,
+    check: (threshold) =>
+      `每次调用模型之前先检查：提示词（系统提示词、工具和消息）是否超过阈值 ${number(threshold)} token？还没有。`,
     call: (messages, tokens) =>
       `模型收到${messages === 1 ? "这条消息" : `全部 ${messages} 条消息`}，连同系统提示词和工具共 ${number(tokens)} token。虚线里是回复，还不在 messages 里。`,
     reply: "回复追加进 messages。",
@@ -160,30 +159,30 @@ const ZH: typeof EN = {
     value: (calls) => (calls === 0 ? "返回" : "继续"),
     run: (tool) => `程序运行 ${tool}`,
     rounds: (rounds) => `${rounds} 轮，程序运行`,
-    remind: "连续三轮没有用 todo：提醒随结果一起发出。",
+    remind: "连续三轮没有用 todo，清单也还没有完成：提醒连同清单跟在结果后面。",
     results: "工具返回的结果以 user 的身份追加为一条消息，再交给模型。",
     cached: (messages, fresh) =>
       `模型收到全部 ${messages} 条消息。这一次以上一次的提示词开头，那部分在缓存里：只有 ${fresh} token 是新的，单价是缓存命中的 25 倍。`,
     past: (tokens, saved) =>
-      `约 ${number(tokens)} token，超过上限。第一层能腾出上限的 40% 才动手：这里约省 ${about(saved)}。将清除划掉的内容。`,
-    cold: (saved) => `没有超过上限，但缓存已冷，整个提示词反正要付全价。第一层约省 ${about(saved)}，将清除划掉的内容。`,
+      `约 ${number(tokens)} token，超过阈值。第一层能省下阈值的 40% 才动手：这里约省 ${about(saved)}，将清除划掉的内容。`,
+    cold: (saved) => `没有超过阈值，但缓存已冷，整个提示词反正要付全价。第一层约省 ${about(saved)}，将清除划掉的内容。`,
     cleared: (results, isCold) =>
-      `第一层：${results} 个旧结果只剩一行。${isCold ? "保留的和上次一样。不损失缓存：它本来就是空的。" : "很短的、模型看过的最新三个，以及还没有看过的，都保留。"}`,
+      `第一层：${results} 个旧结果只剩一行。${isCold ? "不损失缓存：它本来就是空的。" : "很短的、最新三个长的，以及模型还没有答复的，都保留。"}`,
     clearedPrice: (room, fresh) =>
-      `得到 ${number(room)} token 的空间。代价：思考的签名不再匹配，全部改成文字发送。所以缓存只匹配到用户请求为止：${number(fresh)} token 是新的。`,
+      `得到 ${number(room)} token 的空间。代价：缓存只匹配到第一处改动为止，${number(fresh)} token 是新的；那之后的思考改成文字。`,
     before: (tokens, saved, least) =>
-      `约 ${number(tokens)} token，超过上限。第一层约省 ${about(saved)}，不到上限的 40%（${number(least)}），很快又会写满，所以由第二层写摘要。`,
+      `约 ${number(tokens)} token，超过阈值。第一层只能省约 ${about(saved)}，不到阈值的 40%（${number(least)}），所以由第二层写摘要。`,
     asked: "第三层，不论大小：模型调用了 compact 工具，所以在下一次模型调用之前先写摘要。",
     summary: (tokens, { output_tokens: out }) =>
-      `单独用一次模型调用，为模型看过的内容写摘要：发出 ${number(tokens)} token，新的只有写摘要的指令；写回 ${out} token。摘要将取代划掉的内容。`,
+      `单独用一次模型调用，为模型答复过的内容写摘要：发出 ${number(tokens)} token，新的只有写摘要的指令；写回 ${out} token。摘要将取代划掉的内容。`,
     after: (before, after) =>
-      `${before} 条消息变成 ${after} 条：请求；摘要和最近的短文件；程序代写的“Understood.”；最后的工具调用；它的结果，模型还没有看过。`,
+      `${before} 条消息变成 ${after} 条：请求、摘要和最近用过的文件、进行中的工具调用、它的结果。`,
     afterPrice: (room, fresh) =>
-      `得到 ${number(room)} token 的空间。代价：刚才那次模型调用，和摘要略去的内容。摘要紧跟在用户请求之后，所以缓存只匹配到请求为止：${number(fresh)} token 是新的。`,
+      `得到 ${number(room)} token 的空间。代价：刚才那次模型调用，摘要略去的内容，还有 ${number(fresh)} 个新 token：缓存只匹配到请求为止。`,
     killed: "这条命令杀死了程序，内存里的消息全部消失。会话记录还在磁盘上，最后一条是这个工具调用：",
     paused: "程序没有运行。300 秒没有模型调用，提示词缓存过期，变冷了。",
     disk: "磁盘上的会话记录以这几条结尾：",
-    resume: "新的程序读取会话记录。被打断的工具调用得到一个结果：它可能已经运行。和每次重写历史一样，思考变成文字。",
+    resume: "新的程序读取会话记录，为被打断的工具调用补上一个结果，再加一条说明：这个回合已停止。思考变成文字。",
     child: "task 再次调用 agentLoop：子智能体有自己的 messages。",
     prompt: "子智能体只知道这段提示词。",
     back: "子智能体的最后一段文字就是结果，它的消息全部丢掉。",

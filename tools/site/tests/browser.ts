@@ -99,6 +99,7 @@ export async function visit<Result>(
 ): Promise<Result> {
   const context = await contextFor({ viewport: WIDE, ...options });
   const tab = await context.newPage();
+  tab.setDefaultTimeout(120_000); // for what never comes: a busy machine is slow
   try {
     await (options.javaScriptEnabled === false ? tab.goto(addressOf(page)) : open(tab, page));
     return await work(tab);

@@ -93,8 +93,8 @@ describe("every page", () => {
         for (const width of widths.reverse()) {
           // the next page opens in the width that this one ends with
           await page.setViewportSize({ ...WIDE, width });
-          const isWithin = await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth);
-          if (!isWithin) wrong.push(`${at}: wider than a window of ${width}`);
+          const isWithin = () => document.documentElement.scrollWidth <= innerWidth; // the viewer draws again
+          await page.waitForFunction(isWithin).catch(() => wrong.push(`${at}: wider than a window of ${width}`));
           for (const find of [brokenListings, brokenTables, brokenWords])
             wrong.push(...(await page.evaluate(find)).map((what) => `${at}, ${width}: ${what}`));
         }

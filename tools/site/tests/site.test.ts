@@ -23,7 +23,7 @@ test("braces in a page's text stay text", async () => {
 test("what changed: the new lines of each region, indented and with their numbers", async () => {
   const script = readFileSync(`${ROOT}/agents/s03_todo_write.ts`, "utf8").split("\n");
   await visit("changes/s03.html", {}, async (page) => {
-    const added = page.locator(".added code").filter({ hasText: "const hasPlanned" });
+    const added = page.locator(".added code").filter({ hasText: "TODO.reminderAfter(calls)" });
     const lines = await added.locator(".line").allTextContents();
     const from = script.indexOf(lines[0] ?? "");
     assert.ok(from > 0 && /^ {4}\S/.test(lines[0] ?? ""));
@@ -39,7 +39,7 @@ test("a link to lines marks them in the source and scrolls there", async () => {
     await page.locator(".vp-doc h3:has-text('4. The history') ~ p sub a").first().click();
     await page.waitForSelector(".source .line.marked");
     const lines = page.locator(".line.marked");
-    assert.match((await lines.allTextContents()).join("\n"), /if \(isRejected\(error\)\).*throw error/s);
+    assert.match((await lines.allTextContents()).join("\n"), /if \(isBadRequest\(error\)\).*throw error/s);
     await page.waitForFunction(() => {
       const { top = -1 } = document.querySelector(".line.marked")?.getBoundingClientRect() ?? {};
       return top > 0 && top < innerHeight;

@@ -1,6 +1,6 @@
 /** The context viewer on its page, in a Chromium: what opens, what it shows of it, and what it says of other files. */
 import assert from "node:assert/strict";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -74,18 +74,6 @@ test("without JavaScript it is a picture", async () => {
   await visit("viewer.html", { javaScriptEnabled: false }, async (page) => {
     const picture = page.locator(".context-demo img");
     assert.equal(await picture.evaluate((image) => image instanceof HTMLImageElement && image.naturalWidth), 760);
-  });
-});
-
-test("the recorded sessions open", async () => {
-  await viewer(async (page) => {
-    const folder = join(ROOT, "tools/bench/sessions");
-    for (const name of readdirSync(folder)) {
-      const text = readFileSync(join(folder, name), "utf8");
-      const replies = text.split('"role":"assistant"').length - 1;
-      await choose(page, file(name, text), new RegExp(` ${replies} model calls`));
-      await page.locator(".cv-chart svg").first().waitFor();
-    }
   });
 });
 
