@@ -304,10 +304,10 @@ function thinkingAsText(block: Anthropic.ContentBlockParam): Anthropic.ContentBl
 // #endregion
 
 // #region layer1
-export const KEEP_RECENT = 3; // tool results
+export const KEEP_RECENT = 3; // tool results, as in the API's own context editing
 export const PRESERVE_RESULT_TOOLS = ["load_skill"];
-export const MIN_SAVINGS = 0.4 * THRESHOLD; // tokens: a rewrite invalidates the cache, so it has to pay off
-export const CACHE_SECONDS = 300; // how long the prompt cache lives after a call
+export const MIN_SAVINGS = 0.4 * THRESHOLD; // tokens: less wouldn't pay for rewriting the cache (see the page)
+export const CACHE_SECONDS = 300; // how long the API caches a prompt after its last use
 export const COLD_SAVINGS = Math.min(20_000, MIN_SAVINGS); // tokens: a cold rewrite is free, but forgetting isn't
 
 //   user       tool_result  toolu_1  import fs from "node:fs"; … (4,000 characters)

@@ -105,7 +105,7 @@ onEach({ s03, s04, s06 }, (lesson, test) => {
   const quiet = Array(2).fill("result");
   const untilReminder = [...quiet, "result, reminder"];
 
-  test("every three rounds without a call of todo, a reminder with the list follows the results", async () => {
+  test("every three rounds without a call to todo, a reminder with the list follows the results", async () => {
     const two = bash("true", "true");
     const { messages } = await turn(lesson, [plan(PLAN), work(), work(), two, ...Array(7).fill(null).map(work), done]);
     const third = "result, result, reminder";
@@ -113,7 +113,7 @@ onEach({ s03, s04, s06 }, (lesson, test) => {
     await goOn(lesson, messages);
   });
 
-  test("a call of todo starts the count again, even among other calls", async () => {
+  test("a call to todo starts the count again, even among other calls", async () => {
     const command = use("bash", { command: "true" });
     const among = call(command, use("todo", { items: PLAN }), command);
     const { messages } = await turn(lesson, [plan(PLAN), work(), work(), among, work(), work(), work(), done]);

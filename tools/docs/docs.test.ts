@@ -71,7 +71,9 @@ async function check(page: string): Promise<string[]> {
 const fence = (language: string, text: string) => `\`\`\`${language}\n${text}\n\`\`\`\n`;
 /** What is shown of s02. */
 const shown = (text: string, ...lines: [from: number, to: number][]) => {
-  const links = lines.map(([from, to]) => `[${from}–${to}](../agents/s02_tools.ts#L${from}-L${to})`);
+  const links = lines.map(
+    ([from, to]) => `[${from === to ? from : `${from}–${to}`}](../agents/s02_tools.ts#L${from}-L${to})`,
+  );
   return `<sub>\`agents/s02_tools.ts\`, lines ${links.join(", ")}</sub>\n\n${fence("ts", text)}`;
 };
 

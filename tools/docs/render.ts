@@ -25,6 +25,8 @@ const pathFrom = (page: Page, file: string) => relative(dirname(page.file), file
 const linkTo = (page: Page, { file }: Lesson, { from, to }: Lines, label: string) =>
   `[${label}](${pathFrom(page, file)}#L${from}-L${to})`;
 
+const rangeOf = ({ from, to }: Lines) => (from === to ? `${from}` : `${from}–${to}`);
+
 function find<Item>(what: string, name: string, all: Map<string, Item>): Item {
   const found = all.get(name);
   if (!found) throw new Error(`there is no ${what} ${name}; there are ${[...all.keys()].join(", ")}`);
@@ -82,7 +84,7 @@ const BLOCKS: Kinds = {
     const lesson = find("lesson", lessonName, lessons);
     const region = find("region", name, lesson.regions);
     const shown = list ? pick(lesson, region, list) : [region];
-    const links = shown.map((lines) => linkTo(page, lesson, lines, `${lines.from}–${lines.to}`));
+    const links = shown.map((lines) => linkTo(page, lesson, lines, rangeOf(lines)));
     const code = shown.map((lines) => dedent(codeOf(lesson, lines))).join("\n\n");
     const place = isChinese(page) ? `，第 ${links.join("、")} 行` : `, lines ${links.join(", ")}`;
     return `<sub>\`${lesson.file}\`${place}</sub>\n\n${fence("ts", code)}`;

@@ -69,7 +69,7 @@ const ANSWERS: Record<string, RegExp> = {
   "Read package.json": /called agent-in-six-lessons; its license is MIT/,
   "Create greet.mjs": /Bonjour, World/,
   "Plan and build a module math.mjs": /tested \(both work\) and described/,
-  "Plan and write count.mjs": /s01_agent_loop\.ts \d+/,
+  "Plan and write count.mjs": /s01_agent_loop\.ts: \d+/,
   "Use a subagent": /The subagent says: The test script runs: tsx --test/,
   "Have a subagent": /- skills\/code-review\/SKILL\.md: \S+/,
   "Which skills": /code-review: reviews code/,

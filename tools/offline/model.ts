@@ -204,7 +204,7 @@ const PARTS: Part[] = [
         step("First the script.", "write_file", {
           path: "count.mjs",
           content:
-            'import { readdirSync, readFileSync } from "node:fs";\nfor (const name of readdirSync("agents")) {\n  console.log(name, readFileSync("agents/" + name, "utf8").split("\\n").length - 1);\n}\n',
+            'import { readdirSync, readFileSync } from "node:fs";\nfor (const name of readdirSync("agents")) {\n  console.log(name + ": " + (readFileSync("agents/" + name, "utf8").split("\\n").length - 1));\n}\n',
         }),
         todo("The script is written.", COUNT, 1),
         bash("Now I'll run it.", "node count.mjs"),
