@@ -9,6 +9,7 @@ export type Status = { state: State; test: string; problem?: Problem; isLate?: b
 /** `wanted` and `came` if these are what an assertion compared. `printed`: by console.log. */
 export type Problem = { message: string; stack: string; wanted?: string; came?: string; printed?: string };
 
+Error.stackTraceLimit = 50; // a stack should reach down to the test
 const status: Status = { state: "did not load", test: "the file loads" };
 function tell(news: Partial<Status> = {}): void {
   if (!status.problem && status.state !== "green") process.send?.(Object.assign(status, news));

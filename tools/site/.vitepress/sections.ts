@@ -35,7 +35,7 @@ export const SECTIONS: Record<string, Record<string, string>> = {
     "1-use-the-same-loop": "start 2",
     "2-run-the-child": "call 2",
     "3-add-the-tool": "back",
-    "try-it": "if 4",
+    "try-it": "if 5",
   },
   s05: {
     problem: "start",
