@@ -256,7 +256,7 @@ function reportError(error: unknown): void {
   let text = describeError(error);
   const hasNoKey = /resolve auth/.test(text); // the SDK's message
   if (hasNoKey) text = `no API key: set ANTHROPIC_API_KEY, e.g. in ${ENV_FILE}; npm start works without one`;
-  if (isBadRequest(error)) text += "; the unanswered part was dropped, but not undone (if it recurs, start over)";
+  if (isBadRequest(error)) text += "; the unanswered part was dropped, what ran wasn't undone (recurring? start over)";
   if (error instanceof Refusal) text += "; this turn was dropped, but whatever ran was not undone";
   print(`\n[${text}]\n`);
   process.exitCode = 1;
@@ -290,7 +290,7 @@ function takeLine(rl: Interface): string {
   const { line } = rl;
   if (line === "") return line;
   rl.write(null, { ctrl: true, name: "e" }); // moves to the end
-  print("\n".repeat(rl.getCursorPos().rows)); // readline may erase as many rows above, so make them blank
+  print("\n".repeat(rl.getCursorPos().rows)); // readline may erase this many rows above; give it blank ones
   rl.write(null, { ctrl: true, name: "u" }); // deletes to the start
   return line;
 }

@@ -107,7 +107,7 @@ async function runTool(name: string, input: unknown, options: TurnOptions): Prom
   const names = options.tools.map((tool) => tool.name); // what this turn may call, maybe not all
   const handler = TOOL_HANDLERS[name];
   if (!handler || !names.includes(name)) throw new Error(`unknown tool ${name}: the tools are ${names.join(", ")}`);
-  print(`> ${name} ${cutMiddle(JSON.stringify(input), 500)}\n`); // approve shows all of it
+  print(`> ${name} ${cutMiddle(JSON.stringify(input), 500)}\n`); // tools that ask show it in full
   return handler(input, options);
 }
 
@@ -173,7 +173,7 @@ function validate<Schema extends z.ZodType>(what: string, schema: Schema, value:
 // #endregion
 
 // #region files
-// Nobody is asked before a file is read, so these tools stay inside the workspace. (bash can go anywhere, but asks.)
+// Reading needs no approval, so these tools stay inside the workspace. (bash can go anywhere, but asks.)
 /** Resolves a path, following links; the file need not exist yet. Throws if it leads outside the workspace. */
 export function safePath(path: string): string {
   const absolute = resolve(WORKDIR, path);
@@ -442,7 +442,7 @@ function reportError(error: unknown): void {
   let text = describeError(error);
   const hasNoKey = /resolve auth/.test(text); // the SDK's message
   if (hasNoKey) text = `no API key: set ANTHROPIC_API_KEY, e.g. in ${ENV_FILE}; npm start works without one`;
-  if (isBadRequest(error)) text += "; the unanswered part was dropped, but not undone (if it recurs, start over)";
+  if (isBadRequest(error)) text += "; the unanswered part was dropped, what ran wasn't undone (recurring? start over)";
   if (error instanceof Refusal) text += "; this turn was dropped, but whatever ran was not undone";
   print(`\n[${text}]\n`);
   process.exitCode = 1;
@@ -476,7 +476,7 @@ function takeLine(rl: Interface): string {
   const { line } = rl;
   if (line === "") return line;
   rl.write(null, { ctrl: true, name: "e" }); // moves to the end
-  print("\n".repeat(rl.getCursorPos().rows)); // readline may erase as many rows above, so make them blank
+  print("\n".repeat(rl.getCursorPos().rows)); // readline may erase this many rows above; give it blank ones
   rl.write(null, { ctrl: true, name: "u" }); // deletes to the start
   return line;
 }

@@ -126,7 +126,7 @@ async function runTool(name: string, input: unknown, options: TurnOptions): Prom
   const names = options.tools.map((tool) => tool.name); // what this turn may call, maybe not all
   const handler = TOOL_HANDLERS[name];
   if (!handler || !names.includes(name)) throw new Error(`unknown tool ${name}: the tools are ${names.join(", ")}`);
-  print(`> ${name} ${cutMiddle(JSON.stringify(input), 500)}\n`); // approve shows all of it
+  print(`> ${name} ${cutMiddle(JSON.stringify(input), 500)}\n`); // tools that ask show it in full
   return handler(input, options);
 }
 
@@ -220,9 +220,9 @@ export function newState(folder = TRANSCRIPT_DIR) {
     file: join(folder, `transcript_${Date.now()}_${process.pid}.jsonl`),
     transcriptEnded: false, // a write failed, so nothing more is written
     lastCall: 0, // when the model was last called, in ms since 1970
-    usage: undefined as Anthropic.Usage | undefined, // of that call only, for tools that read the transcript
+    usage: undefined as Anthropic.Usage | undefined, // of that call, for scripts that read the transcript
     charsPerToken: 4,
-    files: [] as string[], // those of the last summary, newest first
+    files: [] as string[], // for the next summary, newest first
     roundsPastThreshold: 0, // in a row, in this turn, despite compaction
     pendingCompact: undefined as { focus?: string } | undefined, // set by the compact tool
   };
@@ -236,7 +236,7 @@ export function estimateTokens(messages: Messages, { system, tools, state }: Tur
 
 const tokensOf = (value: unknown, { charsPerToken }: State) => Math.ceil(JSON.stringify(value).length / charsPerToken);
 
-/** Fits charsPerToken to what the API counted. Ignores nonsense: some servers report 1. */
+/** Fits charsPerToken to what the API counted. Ignores nonsense: some servers always say 1. */
 function learnTokens(messages: Messages, usage: Anthropic.Usage, { system, tools, state }: TurnOptions): void {
   const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens } = usage;
   const tokens = input_tokens + (cache_read_input_tokens ?? 0) + (cache_creation_input_tokens ?? 0);
@@ -265,7 +265,7 @@ function splitAnswered(messages: Messages): { answered: Messages; unanswered: Me
   return { answered: messages.slice(0, start), unanswered: messages.slice(start) };
 }
 
-/** The request in progress, and those that were stopped before it: what the user said since the last final reply. */
+/** What the user said since the last final reply, with the notes that it was stopped. */
 function unfinishedRequests(messages: Messages): Messages {
   const isFinalReply = (message: Messages[number]) => kindOf(message) === "reply" && callsIn(message).length === 0;
   return messages.slice(messages.findLastIndex(isFinalReply) + 1).filter((message) => kindOf(message) === "request");
@@ -306,7 +306,7 @@ function thinkingAsText(block: Anthropic.ContentBlockParam): Anthropic.ContentBl
 // #region layer1
 export const KEEP_RECENT = 3; // tool results, as in the API's own context editing
 export const PRESERVE_RESULT_TOOLS = ["load_skill"];
-export const MIN_SAVINGS = 0.4 * THRESHOLD; // tokens: less wouldn't pay for rewriting the cache (see the page)
+export const MIN_SAVINGS = 0.4 * THRESHOLD; // tokens: less wouldn't pay for rewriting the cache (docs/s06)
 export const CACHE_SECONDS = 300; // how long the API caches a prompt after its last use
 export const COLD_SAVINGS = Math.min(20_000, MIN_SAVINGS); // tokens: a cold rewrite is free, but forgetting isn't
 
@@ -471,7 +471,7 @@ export function resume(file: string, options: TurnOptions): Messages {
   const entries = readEntries(file);
   const last = entries.at(-1);
   if (!last?.todos) throw new Error(`${file} is not an s06 transcript; try another file`);
-  Object.assign(options.state, { ...last.state, file: options.state.file, lastCall: 0 }); // 0: none of it is cached
+  Object.assign(options.state, { ...last.state, file: options.state.file, lastCall: 0 }); // 0: treat it as uncached
   TODO.items = last.todos;
   const messages: Messages = [];
   replaceHistory(messages, answerOpenCalls(replay(entries)), "resume", options); // all of it is new
@@ -549,7 +549,7 @@ function clearAllResults(messages: Messages, options: TurnOptions): void {
 // #endregion
 
 // #region files
-// Nobody is asked before a file is read, so these tools stay inside the workspace. (bash can go anywhere, but asks.)
+// Reading needs no approval, so these tools stay inside the workspace. (bash can go anywhere, but asks.)
 /** Resolves a path, following links; the file need not exist yet. Throws if it leads outside the workspace. */
 export function safePath(path: string): string {
   const absolute = resolve(WORKDIR, path);
@@ -677,7 +677,7 @@ addTool({
   run: ({ name }) => SKILLS.content(name),
 });
 
-/** Names the skills, because the model obeys them, and in a cloned repo a stranger wrote them. */
+/** Lists the skills: the model obeys them, and in a cloned repo a stranger wrote them. */
 function announceSkills(): void {
   for (const warning of SKILLS.warnings) print(`${warning}\n`);
   if (SKILLS.skills.size > 0) print(`[skills: ${[...SKILLS.skills.keys()].join(", ")}]\n`);
@@ -700,7 +700,7 @@ Exclude .transcripts/ from searches.`;
 
 /** Runs the same loop on fresh messages. Returns the last text. Throws if a model call fails: the parent sees why. */
 export async function runSubagent(prompt: string, options: TurnOptions): Promise<string> {
-  const tools = TOOLS.filter((tool) => tool.name !== "task" && tool.name !== "todo"); // no subagents of its own
+  const tools = TOOLS.filter((tool) => tool.name !== "task" && tool.name !== "todo"); // no subagents, no todo list
   const state = newState(join(TRANSCRIPT_DIR, "tasks"));
   const childOptions = { ...options, system: SUBAGENT_SYSTEM, tools, state };
   const messages: Messages = [];
@@ -793,7 +793,7 @@ function markStopped(messages: Messages, options: TurnOptions): void {
   if (last && last.content !== STOPPED.content) addMessage(messages, STOPPED, options);
 }
 
-/** Drops what came after the last reply, and that reply if it has calls: their results may be to blame. */
+/** Drops what isn't answered, and the calls that it belongs to: their results may be to blame. */
 function dropUnanswered(messages: Messages, options: TurnOptions): void {
   replaceHistory(messages, splitAnswered(messages).answered, "rejected", options);
 }
@@ -973,7 +973,7 @@ function takeLine(rl: Interface): string {
   const { line } = rl;
   if (line === "") return line;
   rl.write(null, { ctrl: true, name: "e" }); // moves to the end
-  print("\n".repeat(rl.getCursorPos().rows)); // readline may erase as many rows above, so make them blank
+  print("\n".repeat(rl.getCursorPos().rows)); // readline may erase this many rows above; give it blank ones
   rl.write(null, { ctrl: true, name: "u" }); // deletes to the start
   return line;
 }
