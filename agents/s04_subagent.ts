@@ -105,7 +105,7 @@ type Handler<Input> = (input: Input, options: TurnOptions) => string | Promise<s
 /** Runs a tool and returns its result as text. Throws if the call can't be run. */
 async function runTool(name: string, input: unknown, options: TurnOptions): Promise<string> {
   options.signal.throwIfAborted(); // after Ctrl-C, run nothing more
-  const names = options.tools.map((tool) => tool.name); // what this turn may call, maybe not all
+  const names = options.tools.map((tool) => tool.name); // the tools this turn may call, perhaps not all of them
   const handler = TOOL_HANDLERS[name];
   if (!handler || !names.includes(name)) throw new Error(`unknown tool ${name}: the tools are ${names.join(", ")}`);
   print(`> ${name} ${cutMiddle(JSON.stringify(input), 500)}\n`); // tools that ask show it in full

@@ -123,7 +123,7 @@ type Handler<Input> = (input: Input, options: TurnOptions) => string | Promise<s
 /** Runs a tool and returns its result as text. Throws if the call can't be run. */
 async function runTool(name: string, input: unknown, options: TurnOptions): Promise<string> {
   options.signal.throwIfAborted(); // after Ctrl-C, run nothing more
-  const names = options.tools.map((tool) => tool.name); // what this turn may call, maybe not all
+  const names = options.tools.map((tool) => tool.name); // the tools this turn may call, perhaps not all of them
   const handler = TOOL_HANDLERS[name];
   if (!handler || !names.includes(name)) throw new Error(`unknown tool ${name}: the tools are ${names.join(", ")}`);
   print(`> ${name} ${cutMiddle(JSON.stringify(input), 500)}\n`); // tools that ask show it in full
@@ -474,7 +474,7 @@ export function resume(file: string, options: TurnOptions): Messages {
   Object.assign(options.state, { ...last.state, file: options.state.file, lastCall: 0 }); // 0: treat it as uncached
   TODO.items = last.todos;
   const messages: Messages = [];
-  replaceHistory(messages, answerOpenCalls(replay(entries)), "resume", options); // all of it is new
+  replaceHistory(messages, answerOpenCalls(replay(entries)), "resume", options); // all new: thinking becomes text
   markStopped(messages, options);
   const isRequest = (message: Messages[number]) => kindOf(message) === "request" && message.content !== STOPPED.content;
   const request = String(messages.findLast(isRequest)?.content ?? "(none left)");
@@ -542,7 +542,7 @@ async function callWithRecovery(messages: Messages, options: TurnOptions): Promi
 function clearAllResults(messages: Messages, options: TurnOptions): void {
   const cleared = microCompact(messages, 0);
   for (const result of splitAnswered(cleared).unanswered.flatMap(resultsIn)) {
-    result.content = saveIfLarge(String(result.content), options.state, 3_000); // what saveIfLarge leaves is shorter
+    result.content = saveIfLarge(String(result.content), options.state, 3_000); // results saved before are shorter
   }
   replaceHistory(messages, cleared, "micro", options);
 }
@@ -793,7 +793,7 @@ function markStopped(messages: Messages, options: TurnOptions): void {
   if (last && last.content !== STOPPED.content) addMessage(messages, STOPPED, options);
 }
 
-/** Drops what isn't answered, and the calls that it belongs to: their results may be to blame. */
+/** Drops what isn't answered, such as calls with their results, which may be to blame. */
 function dropUnanswered(messages: Messages, options: TurnOptions): void {
   replaceHistory(messages, splitAnswered(messages).answered, "rejected", options);
 }
