@@ -20,15 +20,8 @@ import { after, type TestContext, test as testOfNode } from "node:test";
 import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { build } from "esbuild";
-import {
-  type Failure,
-  type Reply,
-  type ReplyBlock,
-  type Server,
-  scripted,
-  startServer,
-} from "../tools/offline/server.ts";
-import { PROGRAM } from "./program.ts";
+import { type Failure, type Reply, type ReplyBlock, type Server, scripted, startServer } from "../tools/api/server.ts";
+import { PROGRAM } from "../tools/lesson/program.ts";
 
 export type Messages = Anthropic.MessageParam[];
 /** The options of a turn that all lessons share. */

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { beforeEach, describe, type TestContext } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { type Failure, type Reply, type ReplyBlock, scripted, startServer } from "../tools/offline/server.ts";
+import { type Failure, type Reply, type ReplyBlock, scripted, startServer } from "../tools/api/server.ts";
 import * as harness from "./harness.ts";
 
 const { bash, blocksOf, call, expectRejection, folder, goOn, isRunning, loop, onEach, PASS, plain } = harness;

@@ -21,7 +21,7 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { after, beforeEach } from "node:test";
 import type { TurnOptions } from "../agents/s02_tool_use.ts";
-import type { ReplyBlock } from "../tools/offline/server.ts";
+import type { ReplyBlock } from "../tools/api/server.ts";
 import { call, emptyWorkspace, folder, goOn, loop, onEach, say, step, use } from "./harness.ts";
 
 const s02 = await import("../agents/s02_tool_use.ts");

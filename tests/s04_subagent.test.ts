@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { beforeEach } from "node:test";
-import type { Failure, Reply } from "../tools/offline/server.ts";
+import type { Failure, Reply } from "../tools/api/server.ts";
 import * as harness from "./harness.ts";
 
 const { bash, call, expectRejection, folder, goOn, onEach, PASS, plain } = harness;

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { afterEach, beforeEach, describe, type TestContext } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
-import { type Failure, type Model, type Reply, scripted } from "../tools/offline/server.ts";
+import { type Failure, type Model, type Reply, scripted } from "../tools/api/server.ts";
 import * as harness from "./harness.ts";
 
 const { bash, blocksOf, call, capture, expectRejection, folder, resultsIn, say, server } = harness;

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
 import fc from "fast-check";
-import type { Failure, JournalEntry, Reply, ReplyBlock } from "../tools/offline/server.ts";
+import type { Failure, JournalEntry, Reply, ReplyBlock } from "../tools/api/server.ts";
 import { blocksOf, capture, optionsFor, say, server, user } from "./harness.ts";
 
 type Lesson = typeof import("../agents/s06_context_compact.ts");

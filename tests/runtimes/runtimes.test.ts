@@ -20,7 +20,7 @@ import { describe, type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
-import { type Reply, scripted, startServer } from "../../tools/offline/server.ts";
+import { type Reply, scripted, startServer } from "../../tools/api/server.ts";
 import { bash, call, isRunning, say, use } from "../harness.ts";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));

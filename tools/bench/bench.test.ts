@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { codeHash } from "../sessions/code.ts";
+import { codeHash } from "../lesson/hash.ts";
 import { newestOf } from "./choose.ts";
 import { oracle } from "./oracle.ts";
 import { fetchSessions } from "./public.ts";

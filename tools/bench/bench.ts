@@ -6,14 +6,14 @@ import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { codeHash } from "../sessions/code.ts";
-import { roundsIn, type Session } from "../sessions/turns.ts";
+import { codeHash } from "../lesson/hash.ts";
 import { allOf, BUDGET, changesIn, MOST, newestOf, SHORTEST } from "./choose.ts";
 import { oracle } from "./oracle.ts";
 import { fetchSessions } from "./public.ts";
 import type { Job, Replayed } from "./replay.ts";
 import { figuresOf, type Results, sentences, summed, tables } from "./report.ts";
 import { STRATEGIES, type Strategy, sourceOf } from "./strategies.ts";
+import { roundsIn, type Session } from "./turns.ts";
 
 const HELP = `npm run bench [-- [FLAGS] FILE OR FOLDER…]   sessions of Claude Code or transcripts of s06
 Without a path, it replays the recorded demo of s06.
@@ -100,7 +100,7 @@ async function main(): Promise<void> {
   const listed = flags.public ? fetchSessions(join(ROOT, "tools/bench/public.tsv"), flags.public) : [];
   const paths = [...listed, ...positionals].map((path) => resolve(path));
   const isDemo = paths.length === 0;
-  if (isDemo) paths.push(join(ROOT, "tools/viewer/demo.jsonl"));
+  if (isDemo) paths.push(join(ROOT, "tools/docs/runs/demo.jsonl"));
   const four = STRATEGIES.slice(0, 4).map(({ name }) => name);
   const strategies = chosen(flags.strategies ?? (flags.public ? "all" : four.join()));
 

@@ -1,5 +1,5 @@
 /** Chooses what is replayed, and says what is left out. */
-import { readSessions, roundsIn, type Session, untilWindow } from "../sessions/turns.ts";
+import { readSessions, roundsIn, type Session, untilWindow } from "./turns.ts";
 
 export const MOST = 10; // sessions
 export const SHORTEST = 10; // rounds of a session

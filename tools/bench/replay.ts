@@ -9,9 +9,9 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs
 import { basename, dirname } from "node:path";
 import { pathToFileURL } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
-import { startServer } from "../offline/server.ts";
-import type { Round, Session } from "../sessions/turns.ts";
+import { startServer } from "../api/server.ts";
 import { textbook } from "./textbook.ts";
+import type { Round, Session } from "./turns.ts";
 
 const CHARACTERS_PER_TOKEN = 3;
 const SUMMARY = "Done so far. ".repeat((2_000 * CHARACTERS_PER_TOKEN) / 13);

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import GithubSlugger from "github-slugger";
-import { lineAt } from "./lessons.ts";
+import { lineAt } from "../lesson/source.ts";
 import { countWords, FENCE, type Page, type Report, withoutCode } from "./page.ts";
 
 export function checkPage(root: string, { file, text, prose }: Page, report: Report): void {

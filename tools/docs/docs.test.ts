@@ -6,13 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { docs } from "./docs.ts";
+import { docs } from "./pages.ts";
 
 const root = mkdtempSync(join(tmpdir(), "docs-test-"));
 after(() => rmSync(root, { recursive: true }));
 const ours = (file: string) => fileURLToPath(new URL(`../../${file}`, import.meta.url));
 symlinkSync(ours("node_modules"), join(root, "node_modules"));
-for (const folder of ["agents", "tools/bench", "tools/viewer", "docs/figures"])
+for (const folder of ["agents", "tools/bench", "tools/docs/runs", "tools/rehearsal", "docs/figures"])
   mkdirSync(join(root, folder), { recursive: true });
 const write = (file: string, text: string) => writeFileSync(join(root, file), text);
 
@@ -183,7 +183,7 @@ test("the bench on the public sessions is shown as a table and within a sentence
 });
 
 test("figures are drawn again, and named when they are stale", async () => {
-  for (const file of ["tools/viewer/demo.jsonl", "tools/bench/public.json"])
+  for (const file of ["tools/docs/runs/demo.jsonl", "tools/bench/public.json"])
     write(file, readFileSync(ours(file), "utf8"));
   const figures = ["demo.svg", "demo.zh.svg", "strategies.narrow.svg", "strategies.svg"].map(
     (name) => `docs/figures/${name}`,
@@ -196,7 +196,7 @@ test("figures are drawn again, and named when they are stale", async () => {
   assert.deepEqual([await docs("sync", root), await docs("check", root)], [[], []]);
   for (const figure of figures)
     assert.equal(readFileSync(join(root, figure), "utf8"), readFileSync(ours(figure), "utf8"));
-  for (const file of ["tools/viewer", "tools/bench/public.json"]) rmSync(join(root, file), { recursive: true });
+  for (const file of ["tools/docs/runs/demo.jsonl", "tools/bench/public.json"]) rmSync(join(root, file));
 });
 
 test("the runs for the site's player are recorded, and named when their lesson has other code", async () => {
@@ -230,9 +230,7 @@ test("the runs for the site's player are recorded, and named when their lesson h
     },
     { request: { system: "agent", messages: [summary, result] }, reply: done, usage: usage(0, 20, 0, 1) },
   ];
-  mkdirSync(join(root, "tools/offline"));
-  mkdirSync(join(root, "tools/docs/runs"), { recursive: true });
-  write("tools/offline/run.ts", "");
+  write("tools/rehearsal/run.ts", "");
   write("package.json", '{"scripts":{"offline":"node offline.mjs"}}');
   write("offline.mjs", `console.log("what the lesson prints\\n" + ${JSON.stringify(JSON.stringify(journal))});\n`);
   const namesRuns = async () => (await docs("check", root)).filter((failure) => /tools\/docs\/runs/.test(failure));
@@ -250,7 +248,7 @@ test("the runs for the site's player are recorded, and named when their lesson h
   assert.deepEqual(others, []);
   write("agents/s01_count.ts", text);
   const { command, model, window, calls } = JSON.parse(readFileSync(join(root, "tools/docs/runs/s01.json"), "utf8"));
-  rmSync(join(root, "tools/offline"), { recursive: true });
+  rmSync(join(root, "tools/rehearsal/run.ts"));
   assert.equal(command, "npm run offline -- s01 -y");
   assert.deepEqual([model, window], ["m", 200_000]);
   const request = { role: "user", blocks: [{ kind: "request", text: "count" }] };

@@ -1,6 +1,6 @@
 /** Shows the messages around a compaction, as a transcript of s06 has them. */
 import { readFileSync } from "node:fs";
-import { type Message, type Part, readConversation, textOf } from "../sessions/conversation.ts";
+import { type Message, type Part, readConversation, textOf } from "../trace/conversation.ts";
 
 const WIDTH = 80; // characters of a line, without the columns for role and kind
 const count = (value: number) => value.toLocaleString("en-US");

@@ -1,5 +1,5 @@
 /** `npm run docs:sync` and `npm run docs:check`, in the current folder. */
-import { docs } from "./docs.ts";
+import { docs } from "./pages.ts";
 
 const failures = await docs(process.argv[2] === "sync" ? "sync" : "check", process.cwd());
 for (const failure of failures) console.error(failure);

@@ -1,7 +1,7 @@
 /** A page and what is generated on it. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { lineAt } from "./lessons.ts";
+import { lineAt } from "../lesson/source.ts";
 
 /** Takes down what is wrong and where (`docs/README.md:7`), so that a run names everything. */
 export type Report = (where: string, what: string) => void;

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { tables } from "../bench/report.ts";
+import { changes, codeOf, type Lesson, type Lines } from "../lesson/source.ts";
 import { describe, historyAt } from "./history.ts";
-import { changes, codeOf, type Lesson, type Lines } from "./lessons.ts";
 import { countWords, type Directive, type Page, readPage } from "./page.ts";
 
 export type Project = { root: string; lessons: Map<string, Lesson>; record: (command: string) => Promise<string> };

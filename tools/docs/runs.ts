@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type Anthropic from "@anthropic-ai/sdk";
-import { codeHash } from "../sessions/code.ts";
-import { STOPPED } from "../sessions/wording.ts";
+import { codeHash } from "../lesson/hash.ts";
+import { STOPPED } from "../lesson/wording.ts";
 import type { Project } from "./render.ts";
 
 /** `kind` is a block's type, and of a user's text "request" or, if the program wrote it, "note". Of a long text the head, and how many lines `more` there are. */

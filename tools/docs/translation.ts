@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { lineAt } from "./lessons.ts";
+import { lineAt } from "../lesson/source.ts";
 import { FENCE, type Page, type Report, readPage } from "./page.ts";
 
 /** `text` is without what is generated; `directives` name that, in order. */

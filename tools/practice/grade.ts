@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
 import { build, type Plugin } from "esbuild";
-import { PROGRAM } from "../../tests/program.ts";
-import { type Code, type Lesson, read } from "../docs/lessons.ts";
+import { PROGRAM } from "../lesson/program.ts";
+import { type Code, type Lesson, read } from "../lesson/source.ts";
 import type { Problem, State, Status } from "./child.ts";
 import { fileFor, type Line, stepsOf, suitesOf, textOf } from "./skeleton.ts";
 

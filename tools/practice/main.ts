@@ -3,7 +3,7 @@ import { once } from "node:events";
 import fs from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { type Lesson, readLessons } from "../docs/lessons.ts";
+import { type Lesson, readLessons } from "../lesson/source.ts";
 import { check, type Kept } from "./grade.ts";
 import { draw } from "./screen.ts";
 import { partOf, skeletonOf, stepsOf } from "./skeleton.ts";

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { styleText } from "node:util";
 import { structuredPatch } from "diff";
-import { type Lesson, read } from "../docs/lessons.ts";
+import { type Lesson, read } from "../lesson/source.ts";
 import type { Problem } from "./child.ts";
 import type { Progress } from "./grade.ts";
 import { changedBetween, skeletonOf, stepsOf } from "./skeleton.ts";

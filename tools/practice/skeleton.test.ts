@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { readLessons } from "../docs/lessons.ts";
+import { readLessons } from "../lesson/source.ts";
 import { skeletonOf, stepsOf } from "./skeleton.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));

@@ -1,7 +1,7 @@
 /** The steps of a lesson, the file that a reader begins with, and the files on which the steps are graded. */
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
-import { type Code, codeOf, type Lesson } from "../docs/lessons.ts";
+import { type Code, codeOf, type Lesson } from "../lesson/source.ts";
 
 /** `name`: its first function. */
 export type Step = { name: string; functions: string[]; page: string; hint: string };

@@ -1,9 +1,9 @@
 /** Draws a timeline as SVG, in a browser or on a document of linkedom. */
 import * as Plot from "@observablehq/plot";
+import { dollars, groupBy, largestOf, short, sum } from "../trace/numbers.ts";
+import { sumOf } from "../trace/prices.ts";
+import { type Capacity, isMissed, type Moment, type Timeline, takenBy } from "../trace/timeline.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
-import { dollars, groupBy, largestOf, short, sum } from "./numbers.ts";
-import { sumOf } from "./prices.ts";
-import { type Capacity, isMissed, type Moment, type Timeline, takenBy } from "./timeline.ts";
 
 /** Each colour on a light and on a dark ground, as a CSS variable `--cv-NAME`. */
 const COLOURS: Record<string, [light: string, dark: string]> = {

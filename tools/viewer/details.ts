@@ -1,12 +1,13 @@
 /** What is in the context at a model call, and on both sides of a compaction. */
+
+import { dollars, facts, groupBy, percent, sum } from "../trace/numbers.ts";
+import type { Block, Compaction, Extent, Moment, Size, Timeline } from "../trace/timeline.ts";
+import { blocksAt, dollarsOf, fatesOf, seriesFor } from "../trace/timeline.ts";
 import { colourOf, PAID } from "./context-chart.ts";
 import { type Item, make, makeButton, makeLegend, makeRows, nameOf, type Shown } from "./elements.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
 import { type Lost, lostIn } from "./lost.ts";
-import { dollars, facts, groupBy, percent, sum } from "./numbers.ts";
 import { makeReader, makeSearch, type Place, type Reader } from "./reader.ts";
-import type { Block, Compaction, Extent, Moment, Size, Timeline } from "./timeline.ts";
-import { blocksAt, dollarsOf, fatesOf, seriesFor } from "./timeline.ts";
 
 /** The blocks of a model call or of a side of a compaction, with their names and colours; first what is not in the file. */
 function shownAt(timeline: Timeline, side: Extent & Size, words: Words): Shown[] {

@@ -1,7 +1,7 @@
 /** What a session cost, what of that its cache misses took, what filled it: each with a model call that shows it. */
-import { groupBy, largestOf, sum } from "./numbers.ts";
-import { sumOf } from "./prices.ts";
-import { type Block, dollarsOf, type Missed, type Moment, type Timeline } from "./timeline.ts";
+import { groupBy, largestOf, sum } from "../trace/numbers.ts";
+import { sumOf } from "../trace/prices.ts";
+import { type Block, dollarsOf, type Missed, type Moment, type Timeline } from "../trace/timeline.ts";
 
 /** Model calls are named by their index. Sizes are tokens. */
 export type Diagnosis = {

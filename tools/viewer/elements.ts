@@ -1,7 +1,8 @@
 /** What the viewer is made of: a legend, a strip of blocks in proportion to their size, the text of a block. */
+
+import { largestOf } from "../trace/numbers.ts";
+import type { Block } from "../trace/timeline.ts";
 import type { Words } from "./languages.ts";
-import { largestOf } from "./numbers.ts";
-import type { Block } from "./timeline.ts";
 
 /** An element with properties and children. */
 export function make<Tag extends keyof HTMLElementTagNameMap>(

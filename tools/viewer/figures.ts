@@ -2,12 +2,12 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseHTML } from "linkedom";
+import { readTimeline } from "../trace/read-timeline.ts";
 import { drawFigure } from "./context-chart.ts";
 import { WORDS } from "./languages.ts";
-import { readTimeline } from "./read-timeline.ts";
 
 function drawDemo(root: string, language: "en" | "zh"): string {
-  const timeline = readTimeline(readFileSync(join(root, "tools/viewer/demo.jsonl"), "utf8"));
+  const timeline = readTimeline(readFileSync(join(root, "tools/docs/runs/demo.jsonl"), "utf8"));
   const { document } = parseHTML("<html></html>");
   const words = WORDS[language];
   const texts = { title: words.demo, description: words.overview(timeline) };

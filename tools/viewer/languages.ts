@@ -1,8 +1,8 @@
 /** What the viewer says, in each language. */
-import type { Skipped } from "../sessions/conversation.ts";
+import type { Skipped } from "../trace/conversation.ts";
+import { counted, percent, whole } from "../trace/numbers.ts";
+import type { Capacity, Fate, Missed, Moment, Side, Timeline } from "../trace/timeline.ts";
 import type { Lost } from "./lost.ts";
-import { counted, percent, whole } from "./numbers.ts";
-import type { Capacity, Fate, Missed, Moment, Side, Timeline } from "./timeline.ts";
 
 export type Language = "en" | "zh";
 

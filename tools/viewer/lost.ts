@@ -1,5 +1,5 @@
 /** What a summary lost: paths, names and values of the history that nothing names that came after it. */
-import { type Block, blocksAt, type Compaction, type Timeline } from "./timeline.ts";
+import { type Block, blocksAt, type Compaction, type Timeline } from "../trace/timeline.ts";
 
 export type Lost = { kind: "paths" | "names" | "values"; text: string; block: Block; weight: number };
 

@@ -1,10 +1,11 @@
 /** The viewer: opens a session and shows its context over time, at a model call and at a compaction. */
+
+import type { Step, Timeline } from "../trace/timeline.ts";
 import { colourRule } from "./context-chart.ts";
 import { make } from "./elements.ts";
 import { type Language, WORDS, type Words } from "./languages.ts";
 import { makeSession, type Shown } from "./session.ts";
 import { makeSessions } from "./sessions-list.ts";
-import type { Step, Timeline } from "./timeline.ts";
 import type { Answer, Question } from "./worker.ts";
 
 export type Options = {

@@ -1,9 +1,10 @@
 /** The context over all model calls: charts, and a slider that goes from call to call. */
+
+import { isMissed, type Step, type Timeline, takenBy } from "../trace/timeline.ts";
 import { bottomOf, colourOf, drawChart, heightOf, MARGIN, PAID, type View } from "./context-chart.ts";
 import { factsOf } from "./details.ts";
 import { type Item, make, makeLegend } from "./elements.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
-import { isMissed, type Step, type Timeline, takenBy } from "./timeline.ts";
 
 const THUMB = 16; // pixels, of the slider
 const NEAR = 7; // pixels, to the arrow of a compaction

@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { parseHTML } from "linkedom";
+import { readTimeline } from "../trace/read-timeline.ts";
 import { mount, type Options } from "./main.ts";
-import { readTimeline } from "./read-timeline.ts";
 import type { Listed } from "./sessions-list.ts";
 import type { Answer, Question } from "./worker.ts";
 
@@ -203,7 +203,7 @@ test("a compaction: both sides add up, with what is not in the file; what nothin
 });
 
 test("layer 1 and a summary are drawn apart; the legend names both", async () => {
-  const demo = readFileSync(path("demo.jsonl"), "utf8");
+  const demo = readFileSync(path("../docs/runs/demo.jsonl"), "utf8");
   const count = (mark: string) => demo.split(mark).length - 1;
   await open(demo);
   const strokes = new Set(find(".cv-chart svg line").map((line) => line.getAttribute("stroke")));

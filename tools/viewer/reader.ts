@@ -1,8 +1,9 @@
 /** The text of a block that is chosen in a strip, or found by a search. */
+
+import type { Timeline } from "../trace/timeline.ts";
 import type { Shown, Strip } from "./elements.ts";
 import { make, makeButton, makeRows, makeStrip, makeText, nameOf } from "./elements.ts";
 import type { Words } from "./languages.ts";
-import type { Timeline } from "./timeline.ts";
 
 /** What a reader has open, which a step and a file that grows leave open: a block, how far it is scrolled, a search. */
 export type Place = { block?: number; scroll: number; search: string };

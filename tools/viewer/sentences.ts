@@ -1,7 +1,8 @@
 /** The diagnosis in words: what a session cost, what cache misses took of that and why, and what filled it. */
+
+import { dollars, percent, shortened } from "../trace/numbers.ts";
 import type { Cause, Diagnosis } from "./diagnosis.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
-import { dollars, percent, shortened } from "./numbers.ts";
 
 /** A sentence; what has the index of a model call leads there. */
 export type Sentence = (string | { text: string; call: number })[];

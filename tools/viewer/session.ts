@@ -1,13 +1,14 @@
 /** A session that is open: its diagnosis, its charts, lists that lead into it, and what is in the context at a step. */
+
+import { dollars, facts, whole } from "../trace/numbers.ts";
+import { type Compaction, dollarsOf, type Step, type Timeline } from "../trace/timeline.ts";
 import { makeCompaction, makeMoment } from "./details.ts";
 import { diagnose } from "./diagnosis.ts";
 import { make, makeRows, stepIn } from "./elements.ts";
 import type { Words } from "./languages.ts";
-import { dollars, facts, whole } from "./numbers.ts";
 import { makeOverTime } from "./over-time.ts";
 import type { Place } from "./reader.ts";
 import { sentencesOf } from "./sentences.ts";
-import { type Compaction, dollarsOf, type Step, type Timeline } from "./timeline.ts";
 
 /** What is shown of a session. A session that grows is shown again, and goes on from there. */
 export type Shown = { timeline: Timeline; step: Step; place: Place };

@@ -1,7 +1,8 @@
 /** The sessions of `npm run view`, to choose from. */
+
+import { facts } from "../trace/numbers.ts";
 import { make, makeRows, setTabStop } from "./elements.ts";
 import type { Words } from "./languages.ts";
-import { facts } from "./numbers.ts";
 
 /** What the list shows of a file. Times are milliseconds. */
 export type Listed = {

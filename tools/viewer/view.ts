@@ -15,8 +15,8 @@ import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { filesIn, newestFirst, sessionFiles, subagentsIn } from "../sessions/files.ts";
-import { readTimeline } from "./read-timeline.ts";
+import { filesIn, newestFirst, sessionFiles, subagentsIn } from "../trace/files.ts";
+import { readTimeline } from "../trace/read-timeline.ts";
 import type { Listed } from "./sessions-list.ts";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
@@ -27,7 +27,7 @@ const MOST_LISTED = 100; // sessions, and the files of their subagents
 function placesFor(path?: string): string[] {
   if (path) return [path];
   const own = OWN.filter((folder) => existsSync(folder) && filesIn(folder).length > 0);
-  return own.length > 0 ? own : [join(HERE, "demo.jsonl")];
+  return own.length > 0 ? own : [join(HERE, "../docs/runs/demo.jsonl")];
 }
 
 /** The sessions, newest first, each with the files of its subagents. @throws if there is no such session */

@@ -8,15 +8,15 @@ import { fileURLToPath } from "node:url";
 import { parseHTML } from "linkedom";
 import type { Messages } from "../../agents/s06_context_compact.ts";
 import { capture, folder, server, user } from "../../tests/harness.ts";
-import { isSummaryCall, rehearse } from "../offline/model.ts";
+import { isSummaryCall, rehearse } from "../rehearsal/model.ts";
+import { sumOf } from "../trace/prices.ts";
+import { readTimeline } from "../trace/read-timeline.ts";
+import { blocksAt, type Compaction, fatesOf, type Timeline } from "../trace/timeline.ts";
 import { type ChartOptions, drawChart, drawFigure } from "./context-chart.ts";
 import { diagnose } from "./diagnosis.ts";
 import { WORDS } from "./languages.ts";
 import { lostIn } from "./lost.ts";
-import { sumOf } from "./prices.ts";
-import { readTimeline } from "./read-timeline.ts";
 import { sentencesOf } from "./sentences.ts";
-import { blocksAt, type Compaction, fatesOf, type Timeline } from "./timeline.ts";
 
 const path = (name: string) => fileURLToPath(new URL(`../../${name}`, import.meta.url));
 const linesOf = (...lines: object[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join("");
@@ -407,7 +407,7 @@ test("a transcript shows what layer 1 cleared, what the summary took, and the th
 
 test("the demo cost what its usage says: the calls, and the summaries, at the prices of the model", () => {
   type Line = { type?: string; state: { lastCall: number; usage?: Record<string, number> } };
-  const lines = readFileSync(path("tools/viewer/demo.jsonl"), "utf8").trim().split("\n");
+  const lines = readFileSync(path("tools/docs/runs/demo.jsonl"), "utf8").trim().split("\n");
   const parsed = lines.map((line): Line => JSON.parse(line));
   const paid = parsed.filter(({ state }, i) => state.lastCall !== (parsed[i - 1]?.state.lastCall ?? 0));
   const costOf = ({ state: { usage: u = {} } }: Line) => {
@@ -416,7 +416,7 @@ test("the demo cost what its usage says: the calls, and the summaries, at the pr
     return (2 * (input + 0.05 * read + 1.25 * written) + 10 * output) / 1e6; // claude-sonnet-5-5
   };
   const summaries = paid.filter(({ type }) => type === "compaction").map(costOf);
-  const found = diagnose(openFile("tools/viewer/demo.jsonl"));
+  const found = diagnose(openFile("tools/docs/runs/demo.jsonl"));
   assert.equal(found.dollars?.toFixed(9), sum(paid.map(costOf)).toFixed(9));
   assert.deepEqual([found.summaries.count, found.summaries.dollars?.toFixed(9)], [3, sum(summaries).toFixed(9)]);
 });
@@ -462,8 +462,8 @@ test("where ids repeat from reply to reply, a cleared result is shown with its o
 });
 
 test("the recorded demo: each of its compactions is shown, with what it keeps, sums up and restores", () => {
-  const recorded = readFileSync(path("tools/viewer/demo.jsonl"), "utf8").match(/^\{"type":"compaction"/gm) ?? [];
-  const timeline = openFile("tools/viewer/demo.jsonl");
+  const recorded = readFileSync(path("tools/docs/runs/demo.jsonl"), "utf8").match(/^\{"type":"compaction"/gm) ?? [];
+  const timeline = openFile("tools/docs/runs/demo.jsonl");
   assert.equal(timeline.compactions.length, recorded.length);
   for (const compaction of timeline.compactions.filter(({ trigger }) => trigger !== "micro")) {
     const { kept = 0, summarized = 0 } = countFates(timeline, compaction);

@@ -1,6 +1,6 @@
 /** Reads a session aside, so that the page stays usable meanwhile, and again whenever its file changes. */
-import { readTimeline } from "./read-timeline.ts";
-import type { Timeline } from "./timeline.ts";
+import { readTimeline } from "../trace/read-timeline.ts";
+import type { Timeline } from "../trace/timeline.ts";
 
 /** A file that was chosen or dropped, or where to get one. `isLive`: it is asked for again, each second. */
 export type Question = { name: string; file?: Blob; url?: string; isLive?: boolean };

@@ -8,7 +8,7 @@ import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import { promisify } from "node:util";
 import { parse } from "yaml";
-import { type Lesson, read, readLessons } from "../../docs/lessons.ts";
+import { type Lesson, read, readLessons } from "../../lesson/source.ts";
 import { check, firstRed } from "../grade.ts";
 import { stepsOf } from "../skeleton.ts";
 import { folderOf, root } from "./root.ts";

@@ -5,7 +5,7 @@ import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, test } from "node:test";
-import { read, readLessons } from "../../docs/lessons.ts";
+import { read, readLessons } from "../../lesson/source.ts";
 import { check, firstRed } from "../grade.ts";
 import { skeletonOf, stepsOf } from "../skeleton.ts";
 import { folderOf, root } from "./root.ts";

@@ -7,7 +7,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { basename, join } from "node:path";
 import { beforeEach, test } from "node:test";
 import { stripVTControlCharacters } from "node:util";
-import { read, readLessons } from "../../docs/lessons.ts";
+import { read, readLessons } from "../../lesson/source.ts";
 import { check } from "../grade.ts";
 import { draw } from "../screen.ts";
 import { fileFor, skeletonOf, stepsOf, textOf } from "../skeleton.ts";

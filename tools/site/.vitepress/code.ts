@@ -1,7 +1,7 @@
 /** The lessons' scripts as highlighted lines, and what is new in each. */
 import { transformerStyleToClass } from "@shikijs/transformers";
 import { diffArrays } from "diff";
-import type { Lesson } from "../../docs/lessons.ts";
+import type { Lesson } from "../../lesson/source.ts";
 import { lessons } from "./files.ts";
 
 /** VitePress' own highlighter, as the Markdown renderer has it: code, language, attributes → HTML. */

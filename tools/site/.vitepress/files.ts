@@ -2,9 +2,9 @@
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
-import { readLessons } from "../../docs/lessons.ts";
 import { FENCE } from "../../docs/page.ts";
 import { originalOf } from "../../docs/translation.ts";
+import { readLessons } from "../../lesson/source.ts";
 
 /** VitePress loads this from a bundle beside the config, which is in the same folder. */
 export const ROOT = fileURLToPath(new URL("../../..", import.meta.url)).replace(/\/$/, "");

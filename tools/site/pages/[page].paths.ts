@@ -1,5 +1,5 @@
 /** The pages that no Markdown file is there for: sources, what changed, the viewer. */
-import { changes } from "../../docs/lessons.ts";
+import { changes } from "../../lesson/source.ts";
 import { isFolder, lessons, linkedFiles, pageOf, prefixes, programsIn, read, titleOf } from "../.vitepress/files.ts";
 import { words } from "../.vitepress/words.ts";
 

@@ -15,7 +15,7 @@ const file = (name: string, content: string | Buffer): File => ({
   buffer: Buffer.from(content),
 });
 const jsonLines = (lines: object[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join("");
-const demo = readFileSync(join(ROOT, "tools/viewer/demo.jsonl"), "utf8");
+const demo = readFileSync(join(ROOT, "tools/docs/runs/demo.jsonl"), "utf8");
 const calls = demo.match(/^\{"message":\{"role":"assistant"/gm)?.length ?? 0;
 const compactions = demo.match(/^\{"type":"compaction"/gm)?.length ?? 0;
 

@@ -1,14 +1,14 @@
 /**
- * Records tools/viewer/demo.jsonl, the transcript of `npm run demo`. The rehearsal model answers in no time, so the lines
- * get new times, 12 seconds apart. Run: npx tsx tools/viewer/record-demo.ts && npm run docs:sync
+ * Records tools/docs/runs/demo.jsonl, the transcript of `npm run demo`. The rehearsal model answers in no time, so the lines
+ * get new times, 12 seconds apart. Run: npx tsx tools/docs/record-demo.ts && npm run docs:sync
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { codeHash } from "../sessions/code.ts";
-import { parseLine } from "../sessions/formats.ts";
+import { codeHash } from "../lesson/hash.ts";
+import { parseLine } from "../trace/formats.ts";
 
 const START = Date.UTC(2026, 0, 5, 9);
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -28,4 +28,4 @@ const timed = lines.map((line, i) => {
   return JSON.stringify({ ...entry, time, state, ...(i === 0 && { code }) });
 });
 const demo = `${timed.join("\n")}\n`.replaceAll(name, "transcript_demo.jsonl");
-writeFileSync(join(ROOT, "tools/viewer/demo.jsonl"), demo);
+writeFileSync(join(ROOT, "tools/docs/runs/demo.jsonl"), demo);

@@ -4,9 +4,9 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { readSession, readSessions } from "../bench/turns.ts";
+import * as wording from "../lesson/wording.ts";
 import { readConversation, type Step, textOf } from "./conversation.ts";
-import { readSession, readSessions } from "./turns.ts";
-import * as wording from "./wording.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sessions-"));
 after(() => rmSync(folder, { recursive: true }));

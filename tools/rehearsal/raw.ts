@@ -1,5 +1,5 @@
 /** Prints what went over the wire as JSON that fits a terminal. */
-import type { JournalEntry } from "./server.ts";
+import type { JournalEntry } from "../api/server.ts";
 
 const LONGEST = 200; // characters of a text
 const WIDTH = 140; // characters of a line, if its value can be broken

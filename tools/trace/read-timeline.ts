@@ -1,9 +1,9 @@
 /** Reads a session file: which blocks were in the context at each request, and what each compaction took away. */
-import type { Clear, Message, Rewrite, Step } from "../sessions/conversation.ts";
-import { readConversation, textOf } from "../sessions/conversation.ts";
-import { CHARS_PER_TOKEN } from "../sessions/sizes.ts";
+import type { Clear, Message, Rewrite, Step } from "./conversation.ts";
+import { readConversation, textOf } from "./conversation.ts";
 import { groupBy, largestOf, sum } from "./numbers.ts";
 import { costOf, windowOf } from "./prices.ts";
+import { CHARS_PER_TOKEN } from "./sizes.ts";
 import type { Block, Capacity, Compaction, Extent, Kind, Moment, Side, Size, Timeline } from "./timeline.ts";
 import { blocksAt, seriesFor, totalOf } from "./timeline.ts";
 

@@ -2,10 +2,10 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { figures as costs } from "../bench/cost-chart.ts";
-import { codeHash } from "../sessions/code.ts";
+import { codeHash } from "../lesson/hash.ts";
+import { type Lesson, readLessons } from "../lesson/source.ts";
 import { figures as contexts } from "../viewer/figures.ts";
 import { checkPage } from "./check.ts";
-import { type Lesson, readLessons } from "./lessons.ts";
 import { type Report, readPage } from "./page.ts";
 import { recorder } from "./recorder.ts";
 import { render } from "./render.ts";
@@ -41,7 +41,7 @@ export async function docs(mode: "sync" | "check", root: string): Promise<string
     }
   }
 
-  const isRecorded = mode === "sync" && existsSync(join(root, "tools/offline/run.ts"));
+  const isRecorded = mode === "sync" && existsSync(join(root, "tools/rehearsal/run.ts"));
   const runs = isRecorded ? await recordRuns(project) : {};
   for (const [name, text] of Object.entries({ ...drawFigures(root), ...runs })) {
     const file = join(root, name);
@@ -59,7 +59,7 @@ export async function docs(mode: "sync" | "check", root: string): Promise<string
 
 /** The text of each file of docs/figures, by path; none in a project without the recordings that they show. */
 function drawFigures(root: string): Record<string, string> {
-  const sources = { "tools/viewer/demo.jsonl": contexts, "tools/bench/public.json": costs };
+  const sources = { "tools/docs/runs/demo.jsonl": contexts, "tools/bench/public.json": costs };
   const drawn = Object.entries(sources).filter(([file]) => existsSync(join(root, file)));
   const figures = drawn.flatMap(([, draw]) => Object.entries(draw(root)));
   return Object.fromEntries(figures.map(([name, figure]) => [`docs/figures/${name}`, figure]));
@@ -69,7 +69,7 @@ function drawFigures(root: string): Record<string, string> {
 function checkRecordings(root: string, lessons: Map<string, Lesson>, report: Report): void {
   const recordings = [
     { file: "tools/bench/public.json", name: "s06", command: "npm run bench -- --public FOLDER" },
-    { file: "tools/viewer/demo.jsonl", name: "s06", command: "npx tsx tools/viewer/record-demo.ts" },
+    { file: "tools/docs/runs/demo.jsonl", name: "s06", command: "npx tsx tools/docs/record-demo.ts" },
     ...[...lessons.keys()].map((name) => ({ file: `tools/docs/runs/${name}.json`, name, command: "docs:sync" })),
   ];
   for (const { file, name, command } of recordings) {

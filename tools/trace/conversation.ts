@@ -2,10 +2,11 @@
  * Reads a recorded session, of Claude Code or of s06, as what happened in it, step by step. Both formats become the same
  * conversation here and nowhere else. It also runs in a browser.
  */
+
+import { STOPPED, SUMMARY } from "../lesson/wording.ts";
 import { isReply, newestBranch, replyId } from "./branches.ts";
 import { Block, ClaudeLine, type Message as Content, type Usage as Counted, OwnLine, parseLine } from "./formats.ts";
 import { sizeOf, WRAPPER } from "./sizes.ts";
-import { STOPPED, SUMMARY } from "./wording.ts";
 
 export type Part =
   | { type: "text"; text: string }

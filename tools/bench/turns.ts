@@ -3,10 +3,10 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { basename, isAbsolute, relative } from "node:path";
 import type Anthropic from "@anthropic-ai/sdk";
-import { type Message, type Part, readConversation, type Step, textOf } from "./conversation.ts";
-import { sessionFiles } from "./files.ts";
-import { CHARS_PER_TOKEN, IMAGE } from "./sizes.ts";
-import { STOPPED } from "./wording.ts";
+import { STOPPED } from "../lesson/wording.ts";
+import { type Message, type Part, readConversation, type Step, textOf } from "../trace/conversation.ts";
+import { sessionFiles } from "../trace/files.ts";
+import { CHARS_PER_TOKEN, IMAGE } from "../trace/sizes.ts";
 
 type Call = Anthropic.ToolUseBlockParam;
 type Said = Anthropic.TextBlockParam | Anthropic.ThinkingBlockParam | Call;

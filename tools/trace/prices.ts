@@ -1,5 +1,5 @@
 /** What a model call costs: the list prices of the model that the file names. */
-import type { Usage } from "../sessions/conversation.ts";
+import type { Usage } from "./conversation.ts";
 
 /** Dollars for a million tokens of input and output, what reading the cache costs of input, and the window in tokens. */
 type Price = [input: number, output: number, read: number, window: number];

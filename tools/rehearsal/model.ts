@@ -5,8 +5,8 @@
  */
 import { readFileSync } from "node:fs";
 import type Anthropic from "@anthropic-ai/sdk";
-import { CLEARED, INTERRUPTED, SAVED, STOPPED, SUMMARY } from "../sessions/wording.ts";
-import { blocksOf, type Model, type Reply, type ReplyBlock } from "./server.ts";
+import { blocksOf, type Model, type Reply, type ReplyBlock } from "../api/server.ts";
+import { CLEARED, INTERRUPTED, SAVED, STOPPED, SUMMARY } from "../lesson/wording.ts";
 
 /** A call in the messages or in a summary. */
 type Done = { tool: string; key: string; result: string; failed: boolean };

@@ -8,8 +8,8 @@ import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { SUMMARY_PROMPT } from "../../agents/s06_context_compact.ts";
+import type { Reply } from "../api/server.ts";
 import { isSummaryCall, PROMPTS, rehearse } from "./model.ts";
-import type { Reply } from "./server.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "model-"));

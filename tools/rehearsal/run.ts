@@ -14,10 +14,10 @@ import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import chart from "simple-ascii-chart";
-import { readConversation } from "../sessions/conversation.ts";
+import { type JournalEntry, type Model, type Reply, startServer } from "../api/server.ts";
+import { readConversation } from "../trace/conversation.ts";
 import { isSummaryCall, rehearse } from "./model.ts";
 import { showCall } from "./raw.ts";
-import { type JournalEntry, type Model, type Reply, startServer } from "./server.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const LESSONS = readdirSync(join(ROOT, "agents"));

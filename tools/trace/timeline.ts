@@ -1,5 +1,5 @@
 /** What the viewer shows of a session, and how to look things up in it. */
-import type { Skipped, Usage } from "../sessions/conversation.ts";
+import type { Skipped, Usage } from "./conversation.ts";
 import { sum } from "./numbers.ts";
 import { type Cost, sumOf } from "./prices.ts";
 
