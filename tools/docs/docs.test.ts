@@ -12,7 +12,7 @@ const root = mkdtempSync(join(tmpdir(), "docs-test-"));
 after(() => rmSync(root, { recursive: true }));
 const ours = (file: string) => fileURLToPath(new URL(`../../${file}`, import.meta.url));
 symlinkSync(ours("node_modules"), join(root, "node_modules"));
-for (const folder of ["agents", "tools/bench", "tools/docs/runs", "tools/rehearsal", "docs/figures"])
+for (const folder of ["agents", "tools/bench", "tools/docs/runs/tasks", "tools/rehearsal", "docs/figures"])
   mkdirSync(join(root, folder), { recursive: true });
 const write = (file: string, text: string) => writeFileSync(join(root, file), text);
 
@@ -199,40 +199,14 @@ test("figures are drawn again, and named when they are stale", async () => {
   for (const file of ["tools/docs/runs/demo.jsonl", "tools/bench/public.json"]) rmSync(join(root, file));
 });
 
-test("the runs for the site's player are recorded, and named when their lesson has other code", async () => {
-  const ask = (text: string) => ({ role: "user", content: text });
-  const result = {
-    role: "user",
-    content: [{ type: "tool_result", tool_use_id: "t", content: "1\n2\n3\n4\n5\n6\n7\n8" }],
-  };
-  const reply = [{ type: "tool_use", id: "t", name: "bash", input: { command: "seq 8" } }];
-  const history = [ask("count"), { role: "assistant", content: reply }, result];
-  const summary = { role: "user", content: [{ type: "text", text: "in short" }] };
-  const done = [{ type: "text", text: "done" }];
-  const usage = (read: number, written: number, rest: number, output: number) => ({
-    cache_read_input_tokens: read,
-    cache_creation_input_tokens: written,
-    input_tokens: rest,
-    output_tokens: output,
-  });
-  const journal = [
-    {
-      request: { system: "agent", messages: [ask("count")], model: "m" },
-      reply,
-      usage: { ...usage(0, 0, 10, 3), speed: "standard" },
-    },
-    { request: { system: "child", messages: [ask("look")] }, reply: done, usage: usage(0, 5, 0, 1) },
-    {
-      request: { system: "agent", messages: [...history, ask("In short, please.")] },
-      reply: done,
-      usage: usage(10, 20, 0, 2),
-      isSummary: true,
-    },
-    { request: { system: "agent", messages: [summary, result] }, reply: done, usage: usage(0, 20, 0, 1) },
-  ];
+test("a run is recorded as a trace, its subagent's apart, and named when the lesson's code has changed", async () => {
+  const state = { lastCall: 0, file: "/somewhere" };
+  const ask = (content: string, more = {}) => ({ message: { role: "user", content }, state, ...more });
+  const printed = [ask("count"), ask("look", { task: true }), { ...ask("go on"), trigger: "resume" }];
+  const prints = ["what the lesson prints", ...printed.map((line) => JSON.stringify(line))].join("\n");
   write("tools/rehearsal/run.ts", "");
   write("package.json", '{"scripts":{"offline":"node offline.mjs"}}');
-  write("offline.mjs", `console.log("what the lesson prints\\n" + ${JSON.stringify(JSON.stringify(journal))});\n`);
+  write("offline.mjs", `console.log(${JSON.stringify(prints)});\n`);
   const namesRuns = async () => (await docs("check", root)).filter((failure) => /tools\/docs\/runs/.test(failure));
   await docs("sync", root);
   assert.deepEqual(await namesRuns(), []);
@@ -243,29 +217,25 @@ test("the runs for the site's player are recorded, and named when their lesson h
   const [failure, ...others] = await namesRuns();
   assert.match(
     failure ?? "",
-    /^tools\/docs\/runs\/s01\.json: stale \(run docs:sync\): agents\/s01_count\.ts has other/,
+    /^tools\/docs\/runs\/s01\.jsonl: stale \(run docs:sync\): agents\/s01_count\.ts has other/,
   );
   assert.deepEqual(others, []);
   write("agents/s01_count.ts", text);
-  const { command, model, window, calls } = JSON.parse(readFileSync(join(root, "tools/docs/runs/s01.json"), "utf8"));
   rmSync(join(root, "tools/rehearsal/run.ts"));
-  assert.equal(command, "npm run offline -- s01 -y");
-  assert.deepEqual([model, window], ["m", 200_000]);
-  const request = { role: "user", blocks: [{ kind: "request", text: "count" }] };
-  const call = { role: "assistant", blocks: [{ kind: "tool_use", text: "command: seq 8", tool: "bash" }] };
-  const results = { role: "user", blocks: [{ kind: "tool_result", text: "1\n2\n3\n4\n5\n6", more: 2 }] };
-  const end = { role: "assistant", blocks: [{ kind: "text", text: "done" }] };
-  const prompt = { role: "user", blocks: [{ kind: "request", text: "look" }] };
-  const shortened = { role: "user", blocks: [{ kind: "note", text: "in short" }] };
-  const [, , { estimate, ...summed }] = calls;
-  assert.ok(estimate.tokens > 5, `what would have been sent: ${estimate.tokens}`);
-  assert.equal(estimate.saved, 0, "no result is old");
-  assert.deepEqual(calls.with(2, summed), [
-    { child: false, compacted: false, messages: [request], usage: usage(0, 0, 10, 3), reply: call },
-    { child: true, compacted: false, messages: [prompt], usage: usage(0, 5, 0, 1), reply: end },
-    { child: false, compacted: false, messages: [results], usage: usage(10, 20, 0, 2) },
-    { child: false, compacted: true, messages: [shortened, results], usage: usage(0, 20, 0, 1), reply: end },
-  ]);
+  const linesIn = (file: string) =>
+    readFileSync(join(root, file), "utf8")
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+  const [first, second] = linesIn("tools/docs/runs/s01.jsonl");
+  assert.equal(first.command, "npm run offline -- s01 -y");
+  assert.deepEqual([first.message.content, second.message.content], ["count", "go on"]);
+  assert.deepEqual(first.state, { lastCall: 0 });
+  assert.ok(second.time - first.time > 300_000, "the cache has expired when a conversation is resumed");
+  assert.deepEqual(
+    linesIn("tools/docs/runs/tasks/s01.jsonl").map(({ message }) => message.content),
+    ["look"],
+  );
 });
 
 test("the first line of a page that is stale is named", async () => {

@@ -43,7 +43,8 @@ export async function docs(mode: "sync" | "check", root: string): Promise<string
 
   const isRecorded = mode === "sync" && existsSync(join(root, "tools/rehearsal/run.ts"));
   const runs = isRecorded ? await recordRuns(project) : {};
-  for (const [name, text] of Object.entries({ ...drawFigures(root), ...runs })) {
+  for (const [name, text] of Object.entries(runs)) writeFileSync(join(root, name), text);
+  for (const [name, text] of Object.entries(drawFigures(root))) {
     const file = join(root, name);
     if (mode === "sync") writeFileSync(file, text);
     else if (!existsSync(file) || readFileSync(file, "utf8") !== text)
@@ -69,8 +70,8 @@ function drawFigures(root: string): Record<string, string> {
 function checkRecordings(root: string, lessons: Map<string, Lesson>, report: Report): void {
   const recordings = [
     { file: "tools/bench/public.json", name: "s06", command: "npm run bench -- --public FOLDER" },
-    { file: "tools/docs/runs/demo.jsonl", name: "s06", command: "npx tsx tools/docs/record-demo.ts" },
-    ...[...lessons.keys()].map((name) => ({ file: `tools/docs/runs/${name}.json`, name, command: "docs:sync" })),
+    { file: "tools/docs/runs/demo.jsonl", name: "s06", command: "docs:sync" },
+    ...[...lessons.keys()].map((name) => ({ file: `tools/docs/runs/${name}.jsonl`, name, command: "docs:sync" })),
   ];
   for (const { file, name, command } of recordings) {
     const lesson = lessons.get(name);

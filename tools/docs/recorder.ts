@@ -54,11 +54,15 @@ async function record(root: string, command: string): Promise<string> {
   }
 }
 
-/** Without colors and what differs from run to run. */
-const stable = (output: string) =>
-  stripVTControlCharacters(output)
-    .replace(/\btoolu_\w{10,}/g, "toolu_01")
+/** Without colors, and without what differs from one run to the next. */
+function stable(output: string): string {
+  const ids = new Map<string, string>(); // of tool calls: numbered in the order in which they appear
+  const numbered = (id: string) =>
+    ids.get(id) ?? ids.set(id, `toolu_${`${ids.size + 1}`.padStart(2, "0")}`).get(id) ?? id;
+  return stripVTControlCharacters(output)
+    .replace(/\btoolu_\w{10,}/g, numbered)
     .replace(/("signature":\s*)"[^"]+"/g, '$1"EqQB…"')
     .replace(/transcript_\d{13}/g, "transcript_1763000000000")
     .replace(/[^\S\n]+$/gm, "")
     .trimEnd();
+}

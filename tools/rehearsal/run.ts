@@ -4,7 +4,7 @@
  *
  *     npm start                       s06 on your key, in this folder; without a key offline
  *     npm run offline -- s03 [args]   any lesson, offline; with --raw before s03, it then prints the last model call,
- *                                     with --journal all of them on one line
+ *                                     with --journal the conversation as a trace (s06 writes its own)
  *     npm run demo [-- FOLDER]        a tour without a keyboard; its transcript is left in FOLDER. With --verbose it shows
  *                                     what s06 prints
  */
@@ -16,6 +16,7 @@ import { fileURLToPath } from "node:url";
 import chart from "simple-ascii-chart";
 import { type JournalEntry, type Model, type Reply, startServer } from "../api/server.ts";
 import { readConversation } from "../trace/conversation.ts";
+import { traceOf } from "./journal.ts";
 import { isSummaryCall, rehearse } from "./model.ts";
 import { showCall } from "./raw.ts";
 
@@ -80,8 +81,7 @@ async function offline(name: string, args: string[], then?: "--raw" | "--journal
   const { code, journal } = await runOffline(name, args, { folder });
   const last = journal.at(-1);
   if (then === "--raw" && last) console.log(`\n${showCall(last)}`);
-  const calls = journal.map((entry) => ({ ...entry, isSummary: isSummaryCall(entry.request) }));
-  if (then === "--journal") console.log(`\n${JSON.stringify(calls)}`);
+  if (then === "--journal") console.log(`\n${traceOf(journal).join("\n")}`);
   return code;
 }
 

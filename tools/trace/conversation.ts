@@ -104,7 +104,7 @@ function fromOwn(lines: OwnLine[]): Step[] {
   let lastCall: number | undefined;
   return lines.map((line) => {
     const { time, model, threshold, state } = line;
-    const isNew = state.lastCall !== lastCall; // this line is the first after a model call
+    const isNew = state.lastCall !== undefined && state.lastCall !== lastCall; // the first line after a model call
     lastCall = state.lastCall;
     const usage = isNew ? usageOf(state.usage, true) : undefined;
     const call = { time, model, usage, charsPerToken: state.charsPerToken };

@@ -17,7 +17,7 @@ const LEAST_GROWN = 200;
 
 // --- blocks ----------------------------------------------------------------------------------------------------------
 
-type Draft = Omit<Block, "id" | "since">;
+type Draft = Omit<Block, "id" | "since" | "message">;
 
 /** What stands in for another speaker in the user's name: `<task-notification>…</task-notification>`. */
 const TAGGED = /<([a-z]+(?:-[a-z]+)+)\b[^>]*>[\s\S]*?(<\/\1>|$)|^\[Request interrupted.*/g;
@@ -35,11 +35,13 @@ function firstLine(text: string): string {
   return line.length > 120 ? `${line.slice(0, 119)}…` : line;
 }
 
+/** The arguments of a call, one on each line; a list has a line for each item. */
 function argumentsOf(input: Record<string, unknown>): string {
-  const textFor = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
-  return Object.entries(input)
-    .map(([name, value]) => `${name}: ${textFor(value)}`)
-    .join("\n");
+  const lines = Object.entries(input).map(([name, value]) => {
+    if (Array.isArray(value)) return [`${name}:`, ...value.map((item) => `  ${JSON.stringify(item)}`)].join("\n");
+    return `${name}: ${typeof value === "string" ? value : JSON.stringify(value, null, 2)}`;
+  });
+  return lines.join("\n");
 }
 
 /** `calls` remembers each call for its result. */
@@ -86,6 +88,8 @@ type Draw = Pick<Timeline, "blocks" | "epochs" | "requests"> & {
   compactions: (Omit<Compaction, "before" | "after"> & { before: Edge; after: Edge })[];
   moments: Call[];
   calls: Map<string, Draft>;
+  /** How many messages there have been. */
+  messages: number;
   /** When the newest step was written, and the newest ratio that the file has. */
   time?: number;
   charsPerToken?: number;
@@ -96,7 +100,15 @@ const keyOf = ({ kind, callId, text }: Draft) => (callId ? `${kind} ${callId}` :
 
 /** Follows the context through the steps. */
 function follow(steps: Step[]): Draw {
-  const draw: Draw = { blocks: [], epochs: [[]], compactions: [], moments: [], requests: [], calls: new Map() };
+  const draw: Draw = {
+    blocks: [],
+    epochs: [[]],
+    compactions: [],
+    moments: [],
+    requests: [],
+    calls: new Map(),
+    messages: 0,
+  };
   for (const step of steps) {
     if (step.type === "clear") clear(draw, step);
     else if (step.type === "rewrite") rewrite(draw, step);
@@ -111,8 +123,8 @@ function here({ epochs, charsPerToken }: Draw): Edge {
 }
 
 /** @returns the id of the new block */
-function add({ blocks, moments }: Draw, draft: Draft): number {
-  return blocks.push({ ...draft, id: blocks.length, since: moments.length }) - 1;
+function add({ blocks, moments }: Draw, draft: Draft, message: number): number {
+  return blocks.push({ ...draft, message, id: blocks.length, since: moments.length }) - 1;
 }
 
 const draftsOf = ({ calls }: Draw, message: Message) => message.parts.map((part) => toDraft(part, message, calls));
@@ -127,7 +139,8 @@ function goOn(draw: Draw, step: Message): void {
   if (step.role === "assistant")
     draw.moments.push({ ...prompt, charsPerToken: draw.charsPerToken, step, sent: draw.time ?? step.time });
   draw.time = step.time ?? draw.time;
-  for (const draft of drafts) draw.epochs.at(-1)?.push(add(draw, draft));
+  const message = draw.messages++;
+  for (const draft of drafts) draw.epochs.at(-1)?.push(add(draw, draft, message));
 }
 
 /** Results are cleared. */
@@ -138,27 +151,34 @@ function clear(draw: Draw, { callIds }: Clear): void {
   const ids = old.map((block) => {
     const isCleared = block.kind === "result" && block.original === undefined && cleared.has(block.callId);
     const chars = block.chars - block.text.length + text.length;
-    return isCleared ? add(draw, { ...block, text, chars, original: block.id }) : block.id;
+    return isCleared ? add(draw, { ...block, text, chars, original: block.id }, block.message) : block.id;
   });
   begin(draw, ids, { trigger: "micro" });
 }
 
-/** Messages take the place of the context. Blocks that were there before are the same; a summary and its files are new. */
+/** Messages take the place of the context. Blocks that were there before stay the same; a new summary brings its own files. */
 function rewrite(draw: Draw, step: Rewrite): void {
   draw.charsPerToken = step.charsPerToken ?? draw.charsPerToken;
   const known = groupBy(blocksAt(draw, here(draw)), keyOf);
-  const drafts = step.messages.flatMap((message) =>
-    draftsOf(draw, message).map((draft) => ({ draft, isNew: message.isSummary })),
-  );
-  // From the end, since of texts that are there twice the newest is kept.
-  const ids = drafts.reverse().map(({ draft, isNew }) => {
-    const same = isNew ? undefined : known.get(keyOf(draft))?.pop();
-    if (same?.kind === draft.kind && same.text === draft.text) return same.id;
-    const original = draft.kind === "result" ? same?.id : undefined; // it was cleared
-    const thought = same?.kind === "thinking" ? same.id : undefined;
-    return add(draw, { ...draft, original, thought });
+  // Backwards: of texts that occur twice, the newest is the one that's kept.
+  const ids = step.messages.toReversed().flatMap((message) => {
+    const [first, ...rest] = draftsOf(draw, message);
+    if (!first) return [];
+    const isNewSummary = message.isSummary && !known.has(keyOf(first));
+    const drafts = [first, ...rest].reverse();
+    const found = drafts.map((draft) => (isNewSummary ? undefined : known.get(keyOf(draft))?.pop()));
+    const number = found.find((block) => block)?.message ?? draw.messages++;
+    return drafts.map((draft, i) => keepOrAdd(draw, draft, found[i], number));
   });
   begin(draw, ids.reverse(), step);
+}
+
+/** @returns the id of the block that was found, or of a new one if it says something else now */
+function keepOrAdd(draw: Draw, draft: Draft, found: Block | undefined, message: number): number {
+  if (found?.kind === draft.kind && found.text === draft.text) return found.id;
+  const original = draft.kind === "result" ? found?.id : undefined; // it was cleared
+  const thought = found?.kind === "thinking" ? found.id : undefined;
+  return add(draw, { ...draft, original, thought }, message);
 }
 
 /** An epoch begins with a compaction; in a transcript that goes on from another one there is none. */
@@ -171,7 +191,7 @@ function begin(draw: Draw, ids: number[], step: Pick<Rewrite, "trigger"> & Parti
   const after = { ...here(draw), tokens: step.after };
   const isSummary = ids.some((id) => draw.blocks[id]?.kind === "summary" && !old.has(id));
   const cost = costOf(usage, model);
-  draw.compactions.push({ moment: draw.moments.length, trigger, before, after, isSummary, cost });
+  draw.compactions.push({ moment: draw.moments.length, trigger, before, after, isSummary, usage, cost });
 }
 
 // --- sizes -----------------------------------------------------------------------------------------------------------

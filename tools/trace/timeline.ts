@@ -18,6 +18,8 @@ export type Block = {
   /** The first model call after it. */
   since: number;
   callId?: string;
+  /** The message it belongs to: blocks of one message have the same number. */
+  message: number;
   /** The result that this line replaced. */
   original?: number;
   /** The thinking that this text was. */
@@ -57,7 +59,8 @@ export type Compaction = {
   after: Side;
   /** Whether a model call wrote a summary for it. */
   isSummary: boolean;
-  /** Of the model call that wrote its summary, if the file says that. */
+  /** Of the model call that wrote its summary, if the file has them. */
+  usage?: Usage;
   cost?: Cost;
 };
 export type Fate = "kept" | "thought" | "summarized" | "disk" | "withdrawn";

@@ -23,7 +23,7 @@ function shownAt(timeline: Timeline, side: Extent & Size, words: Words): Shown[]
 /** What is not in the file: only its size is known. */
 function shownUnexplained(tokens: number, words: Words): Shown[] {
   const kind = "unexplained";
-  const block: Block = { id: -1, kind, label: "", text: words.notInFile, chars: 0, since: 0 };
+  const block: Block = { id: -1, kind, label: "", text: words.notInFile, chars: 0, since: 0, message: -1 };
   return tokens >= 0.5 ? [{ block, tokens, colour: `var(--cv-${kind})`, kind: nameOfSeries(kind, words) }] : [];
 }
 

@@ -1,38 +1,40 @@
-/** A recorded run of a lesson, step by step: the script, what the next model call sends, the messages. All of it is in the page. */
-import { type Block, promptOf, type Run } from "../../docs/runs.ts";
+/** A recorded run of a lesson as HTML: the script, what the next model call sends, the messages. All steps are in the page. */
+import type { Lesson } from "../../lesson/source.ts";
+import type { Block } from "../../trace/timeline.ts";
 import { type Highlight, highlightLines, lessonCalled } from "./code.ts";
+import type { Run } from "./run.ts";
 import { SECTIONS } from "./sections.ts";
-import { type Item, type Request, runOf, type Step, stepsOf } from "./steps.ts";
+import { type Item, type Request, type Step, stepsOf } from "./steps.ts";
 import { number, words } from "./words.ts";
 
 type Labels = ReturnType<typeof words>["player"];
 const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
 
-/** Beside a lesson with the whole script; on the front page, where it begins at `start`, with its loop alone. */
+/** Beside a lesson it has the whole script; on the front page, where it begins at step `start`, only the loop. */
 export function player(name: string, prefix: string, highlight: Highlight, start = 0): string {
-  const run = runOf(name);
+  const lesson = lessonCalled(name);
   const labels = words(prefix).player;
-  const { steps, items } = stepsOf(name, prefix);
-  const { file } = lessonCalled(name);
+  const { run, steps, items } = stepsOf(lesson, prefix);
+  const { file } = lesson;
   const { says, inside, code = "", request } = steps[start] as Step;
   const isWhole = start === 0;
   const began = steps.findLastIndex(({ mark }, i) => i <= start && mark);
+  const span = spanOf(run);
   const follows = isWhole ? `<label><input type="checkbox" class="follows" checked> ${labels.follows}</label>` : "";
   return `<section class="player vp-raw" v-pre aria-label="${labels.title(name)}" data-start="${start}" data-steps="${escaped(JSON.stringify(steps))}">
 <p class="head"><span><a href="${prefix && "../"}source/${file}.html">${file}</a> <code class="inside">${inside}</code></span> ${follows}</p>
-${script(name, highlight, isWhole)}
+${script(lesson, highlight, isWhole)}
 <p class="says" aria-live="polite"><span>${says}</span> <code>${escaped(code)}</code></p>
-${bar(run, request, labels)}
+${bar(run, span, request, labels)}
 <ol class="messages" tabindex="0" aria-label="messages">${items.map((item) => show(item, start, began, labels)).join("")}</ol>
-${controls(steps, start, run, labels)}
+${controls(steps, start, run.threshold / span, span, labels)}
 </section>`;
 }
 
 const TALL = 16; // lines: of a longer loop a part is shown
 const PART = 6;
 
-function script(name: string, highlight: Highlight, isWhole: boolean): string {
-  const lesson = lessonCalled(name);
+function script(lesson: Lesson, highlight: Highlight, isWhole: boolean): string {
   const start = lesson.lines.findIndex((line) => line.includes("function agentLoop"));
   const end = lesson.lines.indexOf("}", start);
   const lines = highlightLines(lesson, highlight).map((line, i) => `<span class="line" data-line=${i}>${line}</span>`);
@@ -42,31 +44,38 @@ function script(name: string, highlight: Highlight, isWhole: boolean): string {
   return `<pre class="script numbered vp-code" style="--lines: ${height}" tabindex="0" aria-label="${lesson.file}"><code>${rest(lines.slice(0, start))}${loop}${rest(lines.slice(end + 1))}</code></pre>`;
 }
 
-/** How many tokens the whole width of the bar, or height of a column, stands for. */
-const spanOf = ({ calls, limit = 0 }: Run) =>
-  1.05 * Math.max(limit, ...calls.flatMap(({ usage, estimate }) => [promptOf(usage), estimate?.tokens ?? 0]));
+/** How many tokens the whole width of the bar, or the height of a column, stands for. */
+function spanOf({ threshold, parent, tasks }: Run): number {
+  const sizes = [parent, ...tasks].flatMap(({ calls }) =>
+    calls.flatMap(({ moment, compactions }) => [
+      moment.tokens,
+      ...compactions.map(({ compaction }) => compaction.before.tokens),
+    ]),
+  );
+  return 1.05 * Math.max(threshold, ...sizes);
+}
 
-/** The bar is as wide as the largest prompt of the run, or the threshold. Without a threshold there is no bar. */
-function bar(run: Run, { label, read, fresh, cache }: Request, labels: Labels): string {
-  const span = spanOf(run);
-  const { calls, limit = 0 } = run;
-  const isCached = calls.some(({ usage }) => usage.cache_read_input_tokens > 0);
+/** A lesson without a threshold has no bar. */
+function bar({ threshold, parent, tasks }: Run, span: number, request: Request, labels: Labels): string {
+  const { label, read, fresh, cache } = request;
+  const isCached = [parent, ...tasks].some(({ calls }) => calls.some(({ moment }) => moment.usage?.read));
   const count = (name: string, text: string) => `<span><i class="${name}"></i> ${text}</span>`;
   return `<div class="request" data-span="${span}" data-unit="${labels.unit}">
 <p><b class="label">${label}</b> <b class="total">${number(read + fresh)} ${labels.unit}</b> <span class="cache">${cache}</span></p>
-<div class="meter"${limit ? "" : " hidden"}><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i><i class="without"></i><i class="threshold" style="left: ${(100 * limit) / span}%"></i></div>
-<p class="counts"${isCached ? "" : " hidden"}>${count("read", `${labels.read} <b>${number(read)}</b>`)}${count("fresh", `${labels.fresh} <b>${number(fresh)}</b>`)}${limit ? count("threshold", labels.threshold(limit)) : "<span></span>"}</p>
+<div class="meter"${threshold ? "" : " hidden"}><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i><i class="without"></i><i class="threshold" style="left: ${(100 * threshold) / span}%"></i></div>
+<p class="counts"${isCached ? "" : " hidden"}>${count("read", `${labels.read} <b>${number(read)}</b>`)}${count("fresh", `${labels.fresh} <b>${number(fresh)}</b>`)}${threshold ? count("threshold", labels.threshold(threshold)) : "<span></span>"}</p>
 </div>`;
 }
 
-function controls(steps: Step[], start: number, run: Run, labels: Labels): string {
+/** `threshold`: its share of the height of a column; `span`: the tokens of that height. */
+function controls(steps: Step[], start: number, threshold: number, span: number, labels: Labels): string {
   const button = (name: "previous" | "next", sign: string) =>
     `<button type="button" data-do="${name}" title="${labels[name]}" aria-label="${labels[name]}">${sign}</button>`;
   const icon = (mark: string, style = "") =>
     `<i class="${Number(mark) ? "layer" : mark}" ${style}>${Number(mark) || ""}</i>`;
   const last = steps.length - 1;
   const marks = steps.map(({ mark }, i) => (mark ? icon(mark, `style="--at: ${i / last}"`) : ""));
-  const share = (tokens: number) => `${Math.round((100 * tokens) / spanOf(run))}%`;
+  const share = (tokens: number) => `${Math.round((100 * tokens) / span)}%`;
   const columns = steps.map(
     ({ request: { read, fresh } }, i) =>
       `<i style="--at: ${i / last}; --width: ${1 / last}; --old: ${fresh ? share(read) : 0}; --all: ${fresh ? share(read + fresh) : 0}"></i>`,
@@ -75,7 +84,7 @@ function controls(steps: Step[], start: number, run: Run, labels: Labels): strin
   const legend = [...kinds].map((kind) => `<span>${icon(kind)} ${labels.marks[kind] ?? kind}</span>`);
   return `<div class="controls">
 ${button("previous", "‹")}${button("next", "›")}<button type="button" class="play" data-do="play" data-play="${labels.play}" data-pause="${labels.pause}">${labels.play}</button>
-<div class="slide"><span class="chart" aria-hidden="true" style="--at: ${run.limit ? share(run.limit) : "200%"}">${columns.join("")}</span><input type="range" min="0" max="${last}" value="${start}" aria-label="${labels.step}"><span class="marks" aria-hidden="true">${marks.join("")}</span></div>
+<div class="slide"><span class="chart" aria-hidden="true" style="--at: ${threshold ? `${Math.round(100 * threshold)}%` : "200%"}">${columns.join("")}</span><input type="range" min="0" max="${last}" value="${start}" aria-label="${labels.step}"><span class="marks" aria-hidden="true">${marks.join("")}</span></div>
 <span class="count">${start + 1} / ${steps.length}</span>
 <p class="legend" aria-hidden="true">${legend.join("")}</p>
 </div>`;
@@ -97,13 +106,20 @@ const data = (steps: Record<string, number | undefined>) =>
     .flatMap(([name, step]) => (step === undefined ? [] : `data-${name}="${step}"`))
     .join(" ");
 
-function showBlock({ kind, tool, text, more }: Block, from: number, labels: Labels): string {
-  const rest = more ? `<i>${labels.more(more)}</i>` : "";
-  const kinds: Record<string, string> = { ...labels.kinds, ...labels.notes };
-  const [, note = ""] = /^\W(\w+)/.exec(text) ?? []; // <reminder>, <file …>, [Conversation compressed …], (Stopped here …
-  const label = `<span>${kinds[kind === "note" ? note : kind]}</span>${tool ? ` <code>${tool}</code>` : ""}`;
-  const state = text.startsWith("[Previous: used ") ? "cleared" : "";
-  return `<div class="block ${kind} ${state}" data-from="${from}"><small>${label}</small><pre>${escaped(text)}</pre>${rest}</div>`;
+const LINES = 6; // of a block
+const NOTE_LINES = 12; // of what the program itself wrote: a summary is shown whole
+const WIDTH = 240; // characters of a line
+
+function showBlock({ kind, tool, text, original }: Block, from: number, labels: Labels): string {
+  const isNote = /^(client|summary|file)$/.test(kind);
+  const lines = text.trimEnd().split("\n");
+  const shown = lines.slice(0, isNote ? NOTE_LINES : LINES);
+  const cut = shown.map((line) => (line.length > WIDTH ? `${line.slice(0, WIDTH)} …` : line)).join("\n");
+  const rest = lines.length > shown.length ? `<i>${labels.more(lines.length - shown.length)}</i>` : "";
+  const name = kind === "client" && text.startsWith("<reminder>") ? "reminder" : kind;
+  const label = `<span>${labels.kinds[name]}</span>${kind === "call" ? ` <code>${tool}</code>` : ""}`;
+  const classes = `block ${isNote ? "note" : kind}${original === undefined ? "" : " cleared"}`;
+  return `<div class="${classes}" data-from="${from}"><small>${label}</small><pre>${escaped(cut)}</pre>${rest}</div>`;
 }
 
 /** Where a section leads to: the step that it is about, or the first and the last line. @throws when there is none */
@@ -112,9 +128,10 @@ export function placeOf(name: string, section: string): { at?: number; lines?: s
   if (wanted === undefined) return {};
   const [, text] = /^line: (.*)$/.exec(wanted) ?? [];
   const [, step, number = "1"] = /^(.*?)(?: (\d+))?$/.exec(wanted) ?? [];
-  const places = stepsOf(name, "").steps.flatMap((each, i) => (each.name === step ? [i] : []));
+  const lesson = lessonCalled(name);
+  const places = stepsOf(lesson, "").steps.flatMap((each, i) => (each.name === step ? [i] : []));
   const at = places[Number(number) - 1];
-  const line = lessonCalled(name).lines.findIndex((each) => text && each.includes(text)) + 1;
+  const line = lesson.lines.findIndex((each) => text && each.includes(text)) + 1;
   if (at === undefined && line === 0) throw new Error(`${name} has no "${wanted}", which is that of ${section}`);
   return at === undefined ? { lines: `${line}-${line}` } : { at };
 }

@@ -1,73 +1,68 @@
-/** A recorded run of a lesson as steps: which line of the script runs, and what it changes in the messages. */
-import { type Block, type Call, type Message, promptOf, type Run } from "../../docs/runs.ts";
-import { lessonCalled } from "./code.ts";
-import { read } from "./files.ts";
+/** A recorded run, step by step: which line of the script runs, and what it changes in the messages. */
+import { functionAround, type LineName, lineNamed } from "../../lesson/lines.ts";
+import type { Lesson } from "../../lesson/source.ts";
+import { type Compaction, fatesOf, type Timeline, totalOf } from "../../trace/timeline.ts";
+import { type Call, type Conversation, callAt, type Message, messagesAt, type Run, readRun } from "./run.ts";
 import { words } from "./words.ts";
 
-/** A part of the line that each step shows: the first such line from `agentLoop` on. Steps that aren't here show the line that runs a tool. */
-const LINES: Record<string, string> = {
-  start: "function agentLoop",
-  again: 'role: "user", content: request }',
-  check: "await compactIfNeeded(",
-  call: "const reply =",
-  reply: 'role: "assistant", content: reply',
-  if: "if (calls.length === 0)",
-  run: "runCall(call",
-  remind: "TODO.reminderAfter(calls)",
-  results: "content: results",
-  past: "if (isPastThreshold()) clearOldResults(",
-  cold: "if (isColdRequest(messages, state)) clearOldResults(",
-  cleared: 'replaceHistory(messages, cleared, "micro"',
-  asked: "if (state.pendingCompact) await autoCompact(",
-  before: 'await autoCompact(messages, "auto"',
-  summary: "callModel([...answered",
-  after: "replaceHistory(messages, [...requests, message",
-  pause: "const CACHE_SECONDS = ",
-  resume: 'answerOpenCalls(replay(entries)), "resume"',
+/** What a model call sends, in tokens. */
+export type Request = {
+  label: string;
+  read: number;
+  fresh: number;
+  /** How large the prompt was before the compaction that has just been; 0 if there was none. */
+  without: number;
+  /** A sentence about the prompt cache. */
+  cache: string;
+  /** Class names. */
+  state: string;
 };
-
-/** What a model call sends, in tokens; while none comes, what the cache has. `without`: before a compaction. `state`: classes. */
-export type Request = Record<"read" | "fresh" | "without", number> & Record<"label" | "cache" | "state", string>;
-/**
- * `line` is what runs, `inside` its function; of rounds that are one step, `first` and `last` are all their lines. `code` comes after what it
- * `says`, `value` beside the line. Sections name it: "call", "run bash". `mark` is what the slider shows there, of a layer its number.
- */
 export type Step = {
+  /** Sections name a step by it: "call", "run bash". */
   name: string;
+  /** The line that runs, and the function it's in. */
   line: number;
   inside: string;
+  /** The first and last line of the rounds that are told in one step. */
   first?: number;
   last?: number;
   says: string;
+  /** A command that follows the sentence. */
   code?: string;
+  /** Shown beside the line. */
   value?: string;
   request: Request;
+  /** Shown on the slider; a layer by its number. */
   mark?: "round" | "1" | "2" | "3" | "reminder" | "subagent" | "resume";
 };
-/**
- * A message, or what happened: a sentence, a command. `at` has the step at which each block appears; at `arrived` it is in the
- * array, at `until` it is gone. From `struck` on it is about to go. A `brief` one is always a line. `child`: a subagent's, or on disk.
- */
+/** An entry of the list of messages: a message, a sentence about what happened, or a command. */
 export type Item = {
   message?: Message;
   says?: string;
   code?: string;
+  /** Whether it's a subagent's, or on disk. */
   child: boolean;
+  /** The steps at which its blocks appear. */
   at: number[];
+  /** The step at which it's added to messages. */
   arrived: number;
-  sent?: number; // at this step a warm cache has it
+  /** The step from which a warm cache has it. */
+  sent?: number;
+  /** The step from which it's struck out, because a compaction is about to take it. */
   struck?: number;
+  /** The step at which it's gone. */
   until?: number;
+  /** Whether it's always a single line. */
   brief?: boolean;
 };
 
-export const runOf = (name: string): Run => JSON.parse(read(`tools/docs/runs/${name}.json`));
-const LONG = 6; // model calls: in a longer run the rounds after the first are told in short
-const ALIKE = 4; // rounds that are one step
+const LONG = 6; // model calls: in a longer run, the rounds after the first are told in short
+const ALIKE = 4; // rounds that are told in one step
 
-export function stepsOf(name: string, prefix: string): { steps: Step[]; items: Item[] } {
-  const story = new Story(name, prefix);
-  while (story.call) story.turn(false);
+/** @returns the steps of a lesson's recorded run, and the messages they show */
+export function stepsOf(lesson: Lesson, prefix: string): { run: Run; steps: Step[]; items: Item[] } {
+  const story = new Story(lesson, prefix);
+  while (story.call) story.turn();
   return story;
 }
 
@@ -76,295 +71,325 @@ class Story {
   readonly items: Item[] = [];
   readonly run: Run;
   readonly labels: ReturnType<typeof words>["player"];
-  readonly script: string[];
-  next = 0; // the model call that comes next
-  isOpen = false; // the results of the last one are not there yet
+  readonly lesson: Lesson;
+  readonly threshold: number; // 0 in a lesson that doesn't compact
+  readonly isLong: boolean;
+  readonly next = new Map<Conversation, number>(); // the model call that comes next
+  talk: Conversation; // the one that goes on: the lesson's, or its subagent's
+  isOpen = false; // the results of the last call aren't there yet
   isKilled = false; // the program, in the middle of a tool call
-  told = -1; // the last model call whose compaction has been told
-  cold = -1; // the last one before which the cache had expired
-  without = 0; // tokens of the next model call before the compaction that has just been
+  compacted = 0; // compactions told of those before the next model call
+  cold = -1; // the last model call before which the cache had expired
+  without = 0;
 
-  constructor(name: string, prefix: string) {
-    this.run = runOf(name);
+  constructor(lesson: Lesson, prefix: string) {
+    this.run = readRun(lesson.name);
     this.labels = words(prefix).player;
-    this.script = lessonCalled(name).lines;
-    this.add(false, [0], 0, undefined, { code: this.run.command });
+    this.lesson = lesson;
+    this.threshold = this.run.threshold;
+    this.talk = this.run.parent;
+    const { parent, tasks } = this.run;
+    this.isLong = [parent, ...tasks].flatMap(({ calls }) => calls).length > LONG;
+    this.add([0], 0, undefined, { code: this.run.command });
+  }
+
+  get isChild(): boolean {
+    return this.talk !== this.run.parent;
+  }
+
+  get at(): number {
+    return this.next.get(this.talk) ?? 0;
   }
 
   get call(): Call | undefined {
-    return this.run.calls[this.next];
+    return this.talk.calls[this.at];
+  }
+
+  /** The compaction to come before the next model call. To resume isn't to compact. */
+  get pending(): Compaction | undefined {
+    const compaction = this.isOpen ? undefined : this.call?.compactions[this.compacted]?.compaction;
+    return compaction?.trigger === "resume" ? undefined : compaction;
   }
 
   lineOf(name: string): number {
-    const text = LINES[name.split(" ")[0] ?? ""] ?? LINES.run ?? "";
-    const loop = this.script.findIndex((line) => line.includes("function agentLoop"));
-    const line = this.script.findIndex((each, i) => i >= loop && each.includes(text));
-    if (line < 0) throw new Error(`the script has no line with ${text}`);
-    return line;
+    const [line = ""] = name.split(" ");
+    return lineNamed((/^(back|child|killed)$/.test(line) ? "run" : line) as LineName, this.lesson);
   }
 
-  functionAt(line: number): string {
-    if (/^\S/.test(this.script[line] ?? "")) return ""; // at the top
-    const heads = this.script.slice(0, line).map((text) => /^(?:export )?(?:async )?function (\w+)/.exec(text)?.[1]);
-    return `${heads.findLast(Boolean)}()`;
-  }
-
-  /** While no model call comes: how many tokens the prompt cache has of what was sent last. A short prompt is not cached. */
+  /** What the bar shows while no model call comes: how many tokens of the last prompt are in the cache. */
   get idle(): Request {
-    const { labels, run, call, next, without } = this;
-    const { usage } = run.calls.slice(0, next).findLast(({ child }) => child === (call?.child ?? false)) ?? {};
-    const read = usage && this.cold !== next ? promptOf(usage) - usage.input_tokens : 0;
-    const cache = run.limit && !without ? labels.cache(read) : ""; // a first lesson says less
+    const { labels, at, without, cold } = this;
+    const usage = this.talk.calls[at - 1]?.moment.usage;
+    const read = usage && cold !== at ? totalOf(usage) - usage.input : 0;
+    const cache = this.threshold && !without ? labels.cache(read) : ""; // a first lesson says less
     const state = read > 0 ? "idle warm" : "idle"; // idle: no message has a colour
     return { label: labels.noCall, read, fresh: 0, without, cache, state };
   }
 
-  /** With what the next model call sends, or would without the compaction to come, or the last one did. @returns the number of the step */
-  step(name: string, says: string, more: Partial<Step> = {}): number {
-    const { labels, run, isOpen, next, idle } = this;
-    const { reply, usage, estimate, child = false } = run.calls[isOpen ? next - 1 : next] ?? {};
-    const isAhead = !isOpen && estimate && this.told < next && (!reply || this.clearsMore());
+  /** What the model call sends that is due: the last one, the one for a summary, or the next, before or after compaction. */
+  requestAt(name: string, summary?: Compaction): Request {
+    const { labels, isOpen, idle, pending, isChild, without } = this;
+    const usage = summary ? summary.usage : this.talk.calls[isOpen ? this.at - 1 : this.at]?.moment.usage;
+    const cache = isOpen ? "" : idle.cache;
+    const warm = idle.read > 0 ? "warm" : "";
+    if (pending && !summary) {
+      const fresh = Math.round(pending.before.tokens) - idle.read;
+      return { ...idle, label: labels.estimate, fresh, cache, state: `${warm} ahead` };
+    }
+    if (!usage) return idle;
     const when = isOpen ? "last" : /^(call|summary)$/.test(name) ? "now" : "next";
-    const label = isAhead ? labels.estimate : labels.modelCall(when, child, !reply, this.without);
-    const read = isAhead ? idle.read : (usage?.cache_read_input_tokens ?? 0);
-    const prompt = isAhead ? estimate.tokens : usage && promptOf(usage);
-    const cache = run.limit ? (isOpen ? "" : idle.cache) : labels.share((100 * (prompt ?? 0)) / run.window);
-    const state = isOpen ? "idle" : `${idle.read > 0 ? "warm" : ""} ${isAhead ? "ahead" : ""}`;
-    const request = prompt === undefined ? idle : { ...idle, label, read, fresh: prompt - read, cache, state };
+    const label = labels.modelCall(when, isChild, summary !== undefined, without);
+    return {
+      ...idle,
+      label,
+      read: usage.read,
+      fresh: totalOf(usage) - usage.read,
+      cache,
+      state: isOpen ? "idle" : warm,
+    };
+  }
+
+  /** @returns the number of the step */
+  step(name: string, says: string, more: Partial<Step> = {}): number {
     const line = more.line ?? this.lineOf(name);
-    return this.steps.push({ name, line, inside: this.functionAt(line), says, request, ...more }) - 1;
+    const inside = functionAround(line, this.lesson);
+    const request = more.request ?? this.requestAt(name);
+    return this.steps.push({ name, line, inside, says, ...more, request }) - 1;
   }
 
-  add(child: boolean, at: number[], arrived: number, message?: Message, more: Partial<Item> = {}): void {
-    this.items.push({ message, child, at, arrived, ...more });
+  add(at: number[], arrived: number, message?: Message, more: Partial<Item> = {}): void {
+    this.items.push({ message, child: this.isChild, at, arrived, ...more });
   }
 
-  current(child: boolean): Item[] {
-    return this.items.filter((item) => item.child === child && item.until === undefined);
+  current(): Item[] {
+    return this.items.filter((item) => item.child === this.isChild && item.until === undefined);
   }
 
-  /** Model calls are made: from the step that comes next the cache has all that is there. */
-  send(child: boolean, calls = 1): void {
-    for (const item of this.current(child)) item.sent ??= this.steps.length;
+  count(): number {
+    return this.current().filter(({ message }) => message).length;
+  }
+
+  /** Model calls are made: from the coming step on, the cache has all that is there. */
+  send(calls = 1): void {
+    for (const item of this.current()) item.sent ??= this.steps.length;
     this.without = 0;
-    this.next += calls;
+    this.compacted = 0;
+    this.next.set(this.talk, this.at + calls);
   }
 
-  count(child: boolean): number {
-    return this.current(child).filter(({ message }) => message).length;
-  }
-
-  /** The results of the calls in a reply; a compaction may come between. None if the program was ended. */
+  /** The results of the calls in a reply; none if the program was killed. */
   resultsAfter(at: number): Message | undefined {
-    const { calls } = this.run;
-    const next = calls.find(({ child, reply }, i) => i > at && child === calls[at]?.child && reply);
-    return next?.resumed ? undefined : next?.messages.at(-1);
+    const next = this.talk.calls[at + 1];
+    const [first] = next?.compactions ?? [];
+    return (first ?? next)?.added[0];
   }
 
-  /** A request, and its rounds until a reply without a call, or until the program is ended. */
-  turn(child: boolean): void {
-    const { labels, run } = this;
-    const { messages = [], resumed } = this.call ?? {};
+  /** A request and its rounds, until a reply without a call, or until the program is killed. */
+  turn(): void {
+    const { labels, call, isChild } = this;
     const isFirst = this.steps.length === 0;
     this.isOpen = false;
-    if (resumed) this.restart(messages.slice(messages.findLastIndex(({ role }) => role === "assistant") + 1, -1));
-    const line = this.lineOf(child || isFirst ? "start" : "again");
-    const now = this.step("start", child ? labels.prompt : isFirst ? labels.start : labels.again, { line });
-    this.add(child, [now], now, messages.at(-1));
-    if (isFirst && run.limit) this.step("check", labels.check(run.limit));
-    while (this.round(child));
+    const [first] = call?.compactions ?? [];
+    const added = [...(call?.compactions ?? []), call].flatMap((each) => each?.added ?? []);
+    const request = added.pop();
+    if (first?.compaction.trigger === "resume") this.restart(first.compaction, added);
+    const line = this.lineOf(isChild || isFirst ? "start" : "again");
+    const now = this.step("start", isChild ? labels.prompt : isFirst ? labels.start : labels.again, { line });
+    this.add([now], now, request);
+    if (isFirst && this.threshold) this.step("check", labels.check(this.threshold));
+    while (this.round());
   }
 
-  /** A command has killed the program. Time passes, and a new one reads the transcript. It adds a result for the call, and a note. */
-  restart(added: Message[]): void {
+  /** A command has killed the program. Time passes, and a new one reads the transcript, and adds a note to it. */
+  restart(resume: Compaction, notes: Message[]): void {
     const { labels } = this;
-    const past = this.current(false);
+    const past = this.current();
     const killed = this.steps.length - 1;
-    this.cold = this.next;
+    this.cold = this.at;
     this.step("pause", labels.paused, { request: this.idle });
     const now = this.step("resume", labels.resume, { request: this.idle, mark: "resume" });
-    const brief = true;
     for (const item of past) item.until = killed;
-    this.add(false, [killed], killed, undefined, { says: labels.disk, until: now });
+    this.add([killed], killed, undefined, { says: labels.disk, until: now });
     const requests = past.filter(({ message }) => message?.blocks[0]?.kind === "request");
     for (const { message } of past.slice(past.indexOf(requests.at(-2) as Item)))
-      this.add(true, [killed], killed, message, { brief, until: now });
-    this.add(false, [now], now, undefined, { code: `${this.run.command} --continue` });
-    for (const { message } of past) if (message) this.add(false, [now], now, asText(message), { brief });
-    for (const message of added) this.add(false, [now], now, message);
+      this.add([killed], killed, message, { brief: true, child: true, until: now });
+    this.add([now], now, undefined, { code: `${this.run.command} --continue` });
+    const known = new Set(past.map(({ message }) => message?.number));
+    for (const message of messagesAt(this.talk.timeline, resume.after))
+      this.add([now], now, message, { brief: known.has(message.number) });
+    for (const note of notes) this.add([now], now, note);
     this.isKilled = false;
-  }
-
-  /** Whether layer 1 acts before the next model call. */
-  clearsMore(): boolean {
-    const now = this.current(false).flatMap(({ message }) => message ?? []);
-    return clearedIn(this.call?.messages ?? []) > clearedIn(now);
+    this.compacted++;
   }
 
   /** @returns whether the turn goes on */
-  round(child: boolean): boolean {
-    if (this.call && !this.call.reply) this.summarize(child);
-    else if (this.call?.compacted && this.clearsMore()) this.clear(child);
-    const { calls, limit } = this.run;
-    const { reply } = this.call ?? {};
-    if (!reply) throw new Error("a run ends with a reply");
-    const isFirst = !this.items.some((item) => item.child === child && item.message?.role === "assistant");
-    if ((isFirst && !limit) || calls.length <= LONG) return this.inDetail(child, reply);
-    return toolsOf(reply).length > 0 ? this.inShort(child, reply) : this.answer(child, reply);
+  round(): boolean {
+    for (let compaction = this.pending; compaction; compaction = this.pending) this.compact(compaction);
+    const { reply } = callAt(this.talk, this.at);
+    const isFirst = !this.items.some(({ child, message }) => child === this.isChild && message?.role === "assistant");
+    if ((isFirst && !this.threshold) || !this.isLong) return this.inDetail(reply);
+    return toolCallsIn(reply).length > 0 ? this.inShort(reply) : this.answer(reply);
   }
 
-  inDetail(child: boolean, reply: Message): boolean {
+  inDetail(reply: Message): boolean {
     const { labels } = this;
-    const tools = toolsOf(reply);
-    const results = this.resultsAfter(this.next);
-    const prompt = this.call ? promptOf(this.call.usage) : 0;
-    const now = this.step("call", labels.call(this.count(child), prompt), { mark: "round" });
-    this.send(child);
+    const calls = toolCallsIn(reply);
+    const results = this.resultsAfter(this.at);
+    const now = this.step("call", labels.call(this.count(), this.call?.moment.tokens ?? 0), { mark: "round" });
+    this.send();
     this.isOpen = true;
-    this.add(child, [now], this.step("reply", labels.reply), reply);
-    this.step("if", labels.if(tools.length), { value: labels.value(tools.length) });
-    if (tools.length === 0 || !results) return false;
-    const at = results.blocks.map((_, i) => this.runTool(tools[i]));
+    this.add([now], this.step("reply", labels.reply), reply);
+    this.step("if", labels.if(calls.length), { value: labels.value(calls.length) });
+    if (calls.length === 0 || !results) return false;
+    const at = results.blocks.map((_, i) => this.runTool(calls[i]));
     this.isOpen = false;
-    this.add(child, at, this.step("results", labels.results), results);
+    this.add(at, this.step("results", labels.results), results);
     return true;
   }
 
-  /** What comes back in one block of the results: of a tool, or if there is none, the reminder. */
-  runTool(call: Block | undefined): number {
+  /** @returns the step at which a block of the results appears: a tool's, or if no call belongs to it, the reminder */
+  runTool(call: Message["blocks"][number] | undefined): number {
     const { labels } = this;
     if (!call) return this.step("remind", labels.remind, { mark: "reminder" });
-    if (call.tool !== "task")
-      return this.step(`run ${call.tool}`, labels.run(call.tool ?? ""), { code: inputOf(call) });
+    if (call.tool === "task") return this.runTask();
+    return this.step(`run ${call.tool}`, labels.run(call.tool ?? ""), { code: firstArgument(call.text) });
+  }
+
+  runTask(): number {
+    const { labels, talk, run } = this;
+    const next = run.tasks.find((task) => !this.next.has(task));
+    if (!next) throw new Error(`the run of ${this.lesson.name} has a task without a trace of its own`);
     this.isOpen = false;
+    this.talk = next;
     const begins = this.step("child", labels.child, { mark: "subagent" });
-    this.add(true, [begins], begins, undefined, { says: labels.child });
-    this.turn(true);
+    this.add([begins], begins, undefined, { says: labels.child });
+    this.turn();
     const ends = this.step("back", labels.back);
-    for (const item of this.current(true)) item.until = ends;
+    this.talk = talk;
+    for (const item of this.items) if (item.child) item.until ??= ends;
     return ends;
   }
 
-  answer(child: boolean, reply: Message): boolean {
-    this.send(child);
+  answer(reply: Message): boolean {
+    this.send();
     this.isOpen = true;
     const now = this.step("if", this.labels.if(0), { value: this.labels.value(0), mark: "round" });
-    this.add(child, [now], now, reply);
+    this.add([now], now, reply);
     return false;
   }
 
-  /** One step for the rounds to come that call the same tool. In s06 a reminder is no step of its own. */
-  inShort(child: boolean, reply: Message): boolean {
-    const { labels, run, next } = this;
+  /** One step for the coming rounds that call the same tool. */
+  inShort(reply: Message): boolean {
+    const { labels, at: first } = this;
     const replies = this.alike(reply);
-    const tools = replies.flatMap(toolsOf);
-    this.send(child, replies.length);
-    const [line, first, last] = ["run", "call", "results"].map((name) => this.lineOf(name));
-    const lines = { line, first, last };
-    const more = { code: listOf(tools.map(commandOf)), mark: "round" as const };
-    const isFirst = next === 0 && run.limit; // after it, how the cache works
-    this.isKilled = this.resultsAfter(this.next - 1) === undefined;
+    const calls = replies.flatMap(toolCallsIn);
+    this.send(replies.length);
+    this.isKilled = this.resultsAfter(this.at - 1) === undefined;
+    const more = { code: inOneLine(calls.map(commandOf)), mark: "round" as const };
+    const lines = { line: this.lineOf("run"), first: this.lineOf("call"), last: this.lineOf("results") };
     const now = this.isKilled
       ? this.step("killed", labels.killed, { ...more, request: this.idle })
-      : this.step(`run ${tools[0]?.tool}`, labels.rounds(replies.length), { ...more, ...lines });
-    for (const [i, each] of replies.entries()) {
-      const isBrief = i < replies.length - 1;
-      const sent = isBrief ? now : undefined;
-      this.add(child, [now], now, each, { brief: isBrief, sent });
-      const results = this.resultsAfter(next + i);
-      const at = results?.blocks.map(({ kind }) => (kind === "note" && !run.limit ? this.runTool(undefined) : now));
-      if (results && at) this.add(child, at, now, results, { brief: isBrief, sent });
-    }
-    const usage = isFirst && this.call?.usage;
-    if (usage) this.step("call", labels.cached(this.count(child), promptOf(usage) - usage.cache_read_input_tokens));
+      : this.step(`run ${calls[0]?.tool}`, labels.rounds(replies.length), { ...more, ...lines });
+    for (const [i, each] of replies.entries()) this.addRound(each, first + i, now, i < replies.length - 1);
+    const usage = first === 0 && this.threshold ? this.call?.moment.usage : undefined; // after the first, how the cache works
+    if (usage) this.step("call", labels.cached(this.count(), totalOf(usage) - usage.read));
     return !this.isKilled;
   }
 
+  /** A reply and its results. In s06 a reminder is no step of its own. */
+  addRound(reply: Message, call: number, now: number, brief: boolean): void {
+    const sent = brief ? now : undefined;
+    this.add([now], now, reply, { brief, sent });
+    const results = this.resultsAfter(call);
+    const at = results?.blocks.map(({ kind }) =>
+      kind === "client" && !this.threshold ? this.runTool(undefined) : now,
+    );
+    if (results && at) this.add(at, now, results, { brief, sent });
+  }
+
   alike(reply: Message): Message[] {
-    const tool = (message: Message | undefined) => message && toolsOf(message)[0]?.tool;
+    const toolOf = (message: Message | undefined) => message && toolCallsIn(message)[0]?.tool;
     const found = [reply];
     while (found.length < ALIKE) {
-      const at = this.next + found.length;
-      const call = this.run.calls[at];
-      const isReminded = !this.run.limit && this.resultsAfter(at - 1)?.blocks.some(({ kind }) => kind === "note");
-      if (!call?.reply || call.compacted || isReminded || tool(call.reply) !== tool(reply)) break;
+      const at = this.at + found.length;
+      const call = this.talk.calls[at];
+      const isReminded = !this.threshold && this.resultsAfter(at - 1)?.blocks.some(({ kind }) => kind === "client");
+      if (!call || call.compactions.length > 0 || isReminded || toolOf(call.reply) !== toolOf(reply)) break;
       found.push(call.reply);
     }
     return found;
   }
 
+  compact(compaction: Compaction): void {
+    const isLayer1 = compaction.trigger === "micro";
+    if (isLayer1) this.clear(compaction);
+    else this.summarize(compaction);
+  }
+
   /** Layer 1: past the threshold, or when a request comes after a pause. */
-  clear(child: boolean): void {
-    const { labels } = this;
-    const { messages = [], estimate: { tokens, saved } = { tokens: 0, saved: 0 } } = this.call ?? {};
-    const isCold = this.cold === this.next;
-    const says = isCold ? labels.cold(saved) : labels.past(tokens, saved);
+  clear(compaction: Compaction): void {
+    const { labels, threshold } = this;
+    const { before, after } = compaction;
+    const isCold = before.tokens <= threshold;
+    const saved = before.tokens - after.tokens;
+    const says = isCold ? labels.cold(saved) : labels.past(before.tokens, saved);
     const now = this.step(isCold ? "cold" : "past", says, { mark: "1" });
-    this.told = this.next;
-    this.without = tokens;
-    this.replace(child, now, "cleared", labels.cleared(clearedIn(messages), isCold));
+    const cleared = [...fatesOf(this.talk.timeline, compaction).values()].filter((fate) => fate === "disk").length;
+    this.replace(compaction, now, "cleared", labels.cleared(cleared, isCold), !isCold);
   }
 
-  /** Before the call for a summary, the call, and after it. */
-  summarize(child: boolean): void {
-    const { labels, run } = this;
-    const { usage, estimate: { tokens, saved } = { tokens: 0, saved: 0 } } = this.call ?? {};
-    const isAsked = this.steps.at(-1)?.name === "run compact";
-    const before = isAsked ? labels.asked : labels.before(tokens, saved, 0.4 * (run.limit ?? 0));
-    this.step(isAsked ? "asked" : "before", before, { mark: isAsked ? "3" : "2" });
-    this.told = this.next;
-    const struck = this.step("summary", usage ? labels.summary(promptOf(usage), usage) : "");
-    this.next++;
-    this.without = tokens;
-    this.replace(child, struck, "after", labels.after(this.count(child), this.call?.messages.length ?? 0));
+  /** Layers 2 and 3: before the model call for the summary, during it, and after it. */
+  summarize(compaction: Compaction): void {
+    const { labels, threshold } = this;
+    const { trigger, before, after, usage } = compaction;
+    if (trigger === "auto") this.step("before", labels.before(before.tokens, threshold), { mark: "2" });
+    else this.step("asked", labels.asked, { mark: "3" });
+    const request = this.requestAt("summary", compaction);
+    const struck = this.step("summary", usage ? labels.summary(totalOf(usage), usage.output) : "", { request });
+    const messages = messagesAt(this.talk.timeline, after);
+    this.replace(compaction, struck, "after", labels.after(this.count(), messages.length), true);
   }
 
-  /** From this step on there are the messages of the next model call. What they leave out is struck out from step `struck` on. */
-  replace(child: boolean, struck: number, name: "cleared" | "after", says: string): void {
-    const { messages, usage } = this.call as Call;
-    const past = this.current(child).filter(({ message }) => message); // what happened stays
-    const found = usage.cache_read_input_tokens;
-    const isChanged = (message: Message, i: number) => JSON.stringify(message) !== JSON.stringify(past[i]?.message);
-    const same = found > 0 ? messages.findIndex(isChanged) : 0;
-    const made = name === "after" ? messages.findIndex(isSummary) : messages.length;
+  /** From here on there are the messages that the compaction left. Those it took are struck out from step `struck` on. */
+  replace(compaction: Compaction, struck: number, name: "cleared" | "after", says: string, isPriced: boolean): void {
+    const { timeline } = this.talk;
+    this.compacted++;
+    this.without = Math.round(compaction.before.tokens);
+    const past = this.current().filter(({ message }) => message); // sentences and commands stay
     const now = this.step(name, says);
+    const fates = fatesOf(timeline, compaction);
+    const isTaken = ({ blocks }: Message) => !blocks.some(({ id }) => /^(kept|thought)$/.test(fates.get(id) ?? ""));
     for (const item of past) {
-      if (!messages.some((message) => isSame(message, item.message))) item.struck = struck;
+      if (item.message && isTaken(item.message)) item.struck = struck;
       item.until = now;
     }
-    for (const [i, message] of messages.entries()) {
-      const at = i === made ? struck : now;
-      this.add(child, [at], now, message, { brief: i !== made, sent: i < same ? now : undefined });
+    const usage = this.call?.moment.usage;
+    const isCached = (usage?.read ?? 0) > 0;
+    const same = isCached ? sharedStart(timeline, compaction) : 0;
+    for (const [i, message] of messagesAt(timeline, compaction.after).entries()) {
+      const isNew = message.blocks[0]?.kind === "summary" && name === "after";
+      this.add([isNew ? struck : now], now, message, { brief: !isNew, sent: i < same ? now : undefined });
     }
-    const isCold = this.cold === this.next; // there is nothing to lose
     const price = this.labels[`${name}Price`];
-    if (!isCold) this.step(`${name} price`, price(this.without - promptOf(usage), promptOf(usage) - found));
+    if (isPriced && usage)
+      this.step(`${name} price`, price(this.without - totalOf(usage), totalOf(usage) - usage.read));
   }
 }
 
-const toolsOf = ({ blocks }: Message) => blocks.filter(({ kind }) => kind === "tool_use");
-const clearedIn = (messages: Message[]) =>
-  messages.flatMap(({ blocks }) => blocks).filter(({ text }) => text.startsWith("[Previous: used ")).length;
-const asText = ({ role, blocks }: Message) => ({
-  role,
-  blocks: blocks.map((block) => (block.kind === "thinking" ? { ...block, kind: "text" } : block)),
-});
-const isSummary = ({ blocks }: Message) => /^\[Conversation compressed/.test(blocks[0]?.text ?? "");
+/** How many messages at the start of the history a compaction left as they were. */
+function sharedStart(timeline: Timeline, { before, after }: Compaction): number {
+  const old = messagesAt(timeline, before);
+  const idsOf = (message?: Message) => message?.blocks.map(({ id }) => id).join();
+  return messagesAt(timeline, after).findIndex((message, i) => idsOf(message) !== idsOf(old[i]));
+}
 
-/** Whether both are the same message, before and after a compaction: it makes text of thinking. */
-const isSame = (one: Message, other: Message | undefined) =>
-  one.blocks.some(
-    ({ kind, text }) =>
-      kind !== "thinking" &&
-      !text.startsWith("<") && // a reminder, a file
-      other?.blocks.some((each) => each.kind === kind && each.text === text),
-  );
+const toolCallsIn = ({ blocks }: Message) => blocks.filter(({ kind }) => kind === "call");
 
 const SHOWN = 72; // characters of a command
-/** The first field of a call's input. */
-function inputOf({ text }: Block): string {
+function firstArgument(text: string): string {
   const value = (text.split("\n")[0] ?? "").replace(/^\w+: ?/, "");
   return value.length > SHOWN ? `${value.slice(0, SHOWN)} …` : value;
 }
-const listOf = (all: string[]) => (all.length > 2 ? `${all[0]} … ${all.at(-1)}` : all.join("; "));
-const commandOf = (call: Block) => (call.tool === "bash" ? inputOf(call) : `${call.tool} ${inputOf(call)}`);
+const inOneLine = (all: string[]) => (all.length > 2 ? `${all[0]} … ${all.at(-1)}` : all.join("; "));
+const commandOf = ({ tool, text }: Message["blocks"][number]) =>
+  tool === "bash" ? firstArgument(text) : `${tool} ${firstArgument(text)}`;

@@ -1,5 +1,4 @@
 /** The site's own words. */
-import type { Usage } from "../../docs/runs.ts";
 
 export const number = (value: number) => value.toLocaleString("en-US");
 const about = (value: number) => number(Math.round(value / 100) * 100);
@@ -40,11 +39,14 @@ const EN = {
     kinds: {
       request: "request",
       thinking: "thinking",
-      text: "text",
-      tool_use: "tool call",
-      tool_result: "tool result",
-    },
-    notes: { reminder: "reminder", Conversation: "summary", file: "file", Stopped: "note" },
+      reply: "text",
+      call: "tool call",
+      result: "tool result",
+      summary: "summary",
+      file: "file",
+      reminder: "reminder",
+      client: "note",
+    } as Record<string, string>,
     modelCall: (when: "last" | "now" | "next", isChild: boolean, isSummary: boolean, was: number) =>
       `${{ last: "Last", now: "This", next: "Next" }[when]} model call${isChild ? " of the subagent" : ""}${isSummary ? ", for a summary" : ""}${was ? ` (was ${number(was)})` : ""}:`,
     estimate: "Next model call, before compaction:",
@@ -52,7 +54,6 @@ const EN = {
     unit: "tokens",
     read: "from the cache:",
     fresh: "new:",
-    share: (percent: number) => `${percent.toFixed(2)} % of the window`,
     cache: (tokens: number) => (tokens > 0 ? `Now in the cache: ${number(tokens)}` : "The cache is empty"),
     threshold: (tokens: number) => `threshold: ${number(tokens)}`,
     marks: { 1: "clear", 2: "summary", 3: "asked" } as Record<string, string>, // others say their name
@@ -80,10 +81,10 @@ const EN = {
       `Layer 1: ${results === 1 ? "one old result is a line now" : `${results} old results are a line each now`}. ${isCold ? "No cached tokens are lost, because there were none." : "Short ones stay, and so do the newest 3 long ones, and whatever the model hasn’t answered."}`,
     clearedPrice: (room: number, fresh: number) =>
       `The gain is ${number(room)} tokens. The price: the cache ends at the first line that changed, so ${number(fresh)} tokens are new, and thinking after it becomes text.`,
-    before: (tokens: number, saved: number, least: number) =>
-      `About ${number(tokens)} tokens, past the threshold. Layer 1 would save only about ${about(saved)}, less than 40 % of it (${number(least)}), so layer 2 asks for a summary.`,
+    before: (tokens: number, threshold: number) =>
+      `About ${number(tokens)} tokens, past the threshold of ${number(threshold)}. Clearing old results would save less than 40 % of that, so layer 2 asks for a summary.`,
     asked: "Layer 3, whatever the size: the model has called compact, so a summary is made before the next model call.",
-    summary: (tokens: number, { output_tokens: out }: Usage) =>
+    summary: (tokens: number, out: number) =>
       `A separate model call summarizes what the model has answered: ${number(tokens)} tokens in, of which only the instruction is new, and ${out} out. The summary replaces what’s struck out.`,
     after: (before: number, after: number) =>
       `${before} messages have become ${after}: the request, the summary with the files used last, the tool call in progress, and its result.`,
@@ -135,8 +136,17 @@ const ZH: typeof EN = {
     step: "步骤",
     follows: "跟随正文",
     more: (lines) => `… 还有 ${number(lines)} 行`,
-    kinds: { request: "用户请求", thinking: "思考", text: "文字", tool_use: "工具调用", tool_result: "工具结果" },
-    notes: { reminder: "提醒", Conversation: "摘要", file: "文件", Stopped: "说明" },
+    kinds: {
+      request: "用户请求",
+      thinking: "思考",
+      reply: "文字",
+      call: "工具调用",
+      result: "工具结果",
+      summary: "摘要",
+      file: "文件",
+      reminder: "提醒",
+      client: "说明",
+    },
     modelCall: (when, isChild, isSummary, was) =>
       `${isChild ? "子智能体的" : ""}${{ last: "上一次", now: "本次", next: "下一次" }[when]}模型调用${isSummary ? "（写摘要）" : ""}${was ? `（压缩前 ${number(was)}）` : ""}：`,
     estimate: "下一次模型调用，压缩之前：",
@@ -144,7 +154,6 @@ const ZH: typeof EN = {
     unit: "token",
     read: "缓存命中",
     fresh: "新增",
-    share: (percent) => `窗口的 ${percent.toFixed(2)}%`,
     cache: (tokens) => (tokens > 0 ? `现在缓存中有 ${number(tokens)}` : "缓存是空的"),
     threshold: (tokens) => `阈值：${number(tokens)}`,
     marks: { round: "一轮", 1: "清除", 2: "摘要", 3: "要求", reminder: "提醒", subagent: "子智能体", resume: "恢复" },
@@ -170,10 +179,10 @@ const ZH: typeof EN = {
       `第一层：${results} 个旧结果只剩一行。${isCold ? "不损失缓存：它本来就是空的。" : "很短的、最新三个长的，以及模型还没有答复的，都保留。"}`,
     clearedPrice: (room, fresh) =>
       `得到 ${number(room)} token 的空间。代价：缓存只匹配到第一处改动为止，${number(fresh)} token 是新的；那之后的思考改成文字。`,
-    before: (tokens, saved, least) =>
-      `约 ${number(tokens)} token，超过阈值。第一层只能省约 ${about(saved)}，不到阈值的 40%（${number(least)}），所以由第二层写摘要。`,
+    before: (tokens, threshold) =>
+      `约 ${number(tokens)} token，超过阈值 ${number(threshold)}。清除旧结果省不到阈值的 40%，所以由第二层写摘要。`,
     asked: "第三层，不论大小：模型调用了 compact 工具，所以在下一次模型调用之前先写摘要。",
-    summary: (tokens, { output_tokens: out }) =>
+    summary: (tokens, out) =>
       `单独用一次模型调用，为模型答复过的内容写摘要：发出 ${number(tokens)} token，新的只有写摘要的指令；写回 ${out} token。摘要将取代划掉的内容。`,
     after: (before, after) =>
       `${before} 条消息变成 ${after} 条：请求、摘要和最近用过的文件、进行中的工具调用、它的结果。`,

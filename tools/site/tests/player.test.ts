@@ -1,19 +1,24 @@
 /** The recorded runs, step by step, in a Chromium: on the front page and on each lesson's. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { describe, test } from "node:test";
 import type { Page } from "playwright-core";
-import { promptOf, type Run } from "../../docs/runs.ts";
-import { ROOT } from "../.vitepress/files.ts";
+import type { Usage } from "../../trace/conversation.ts";
+import { totalOf } from "../../trace/timeline.ts";
+import { readRun } from "../.vitepress/run.ts";
 import { hasChinese, PHONE, pages, S01, visit } from "./browser.ts";
 
 const lessons = pages.filter((page) => /^s\d\d_/.test(page));
 const S06 = "s06_context_compact.html";
 const line = (page: Page) => page.innerText(".player .script .marked");
 const messages = (page: Page) => page.locator(".player li:is(.user, .assistant):visible").count();
-const runOf = (path: string): Run =>
-  JSON.parse(readFileSync(join(ROOT, `tools/docs/runs/${path.slice(0, 3)}.json`), "utf8"));
+/** What the API counted of each model call in the run of a lesson, those for summaries and of subagents included. */
+function usagesIn(path: string): Usage[] {
+  const { parent, tasks } = readRun(path.slice(0, 3));
+  const timelines = [parent, ...tasks].map(({ timeline }) => timeline);
+  return timelines.flatMap(({ moments, compactions }) =>
+    [...moments, ...compactions].flatMap(({ usage }) => usage ?? []),
+  );
+}
 const isAt = async (page: Page) =>
   (await page.innerText(".player .count")).split(" / ").map(Number) as [number, number];
 /** Goes through all steps in the page itself. @returns what `look` saw at each */
@@ -82,9 +87,7 @@ describe("in each lesson", () => {
           bar: [".counts .read + b", ".counts .fresh + b"].map((part) => player.querySelector(part)?.textContent ?? ""),
         }));
         assert.ok(seen.some(({ messages }) => news[path.slice(0, 3)]?.test(messages)));
-        const recorded = runOf(path).calls.map(({ usage }) =>
-          [usage.cache_read_input_tokens, promptOf(usage) - usage.cache_read_input_tokens].join(),
-        );
+        const recorded = usagesIn(path).map((usage) => [usage.read, totalOf(usage) - usage.read].join());
         const sent = seen.filter(({ name }) => /^(call|summary)$/.test(name));
         const shown = sent.map(({ bar }) => bar.map((text) => text.replace(",", "")).join());
         assert.ok(shown.length > 0);
@@ -219,9 +222,8 @@ describe("at each step", () => {
     });
 });
 
-test("a run without a threshold has no bar, and says how much of the window it fills", async () => {
+test("a run without a threshold has no bar", async () => {
   await visit(S01, {}, async (page) => {
-    assert.match(await page.innerText(".player .cache"), /^\d\.\d\d % /);
     assert.equal(await page.locator(".player :is(.meter, .counts):visible").count(), 0);
   });
 });
@@ -253,7 +255,7 @@ test("the slider goes to any step by mouse and by keyboard, says it in words, an
   await visit("s04_subagent.html", {}, async (page) => {
     const slider = page.getByRole("slider", { name: "Step" });
     const [, steps] = await isAt(page);
-    assert.equal(await page.locator(".player .marks .round").count(), runOf("s04").calls.length);
+    assert.equal(await page.locator(".player .marks .round").count(), usagesIn("s04").length);
     assert.ok((await page.locator(".player .marks .subagent").count()) > 0);
     const { width = 0, height = 0 } = (await slider.boundingBox()) ?? {};
     await slider.click({ position: { x: width - 4, y: height / 2 } });

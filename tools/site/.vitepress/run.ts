@@ -1,0 +1,84 @@
+/** A recorded run as its model calls: what was added to the messages before each, and what a compaction made of them. */
+import { readTimeline } from "../../trace/read-timeline.ts";
+import {
+  type Block,
+  blocksAt,
+  type Compaction,
+  type Extent,
+  type Moment,
+  type Timeline,
+} from "../../trace/timeline.ts";
+import { has, read } from "./files.ts";
+
+/** `number`: the same message has the same one before and after a compaction. */
+export type Message = { number: number; role: "user" | "assistant"; blocks: Block[] };
+export type Call = {
+  /** The compactions before it, each with the messages that were added before that. */
+  compactions: { added: Message[]; compaction: Compaction }[];
+  /** The messages that were added since then. */
+  added: Message[];
+  moment: Moment;
+  reply: Message;
+};
+export type Conversation = { timeline: Timeline; calls: Call[] };
+export type Run = {
+  command: string;
+  /** Tokens of a prompt from which the lesson compacts; 0 if it never does. */
+  threshold: number;
+  parent: Conversation;
+  /** The subagents' conversations, in their order. */
+  tasks: Conversation[];
+};
+
+/** Reads the run of a lesson that `npm run docs:sync` has recorded. */
+export function readRun(lesson: string): Run {
+  const text = read(`tools/docs/runs/${lesson}.jsonl`);
+  const task = `tools/docs/runs/tasks/${lesson}.jsonl`;
+  const { command } = JSON.parse(text.slice(0, text.indexOf("\n")));
+  const parent = conversationIn(text);
+  const { capacity } = parent.timeline;
+  const threshold = capacity?.kind === "threshold" ? capacity.tokens : 0;
+  return { command, threshold, parent, tasks: has(task) ? [conversationIn(read(task))] : [] };
+}
+
+function conversationIn(text: string): Conversation {
+  const timeline = readTimeline(text);
+  const { moments, compactions, epochs } = timeline;
+  let known: Extent = { epoch: 0, length: 0 };
+  const addedUntil = ({ epoch, length }: Extent) => messagesAt(timeline, { epoch, length }, known.length);
+  const calls = moments.map((moment, i): Call => {
+    const before = compactions.filter((compaction) => compaction.moment === i);
+    const told = before.map((compaction) => {
+      const added = addedUntil(compaction.before);
+      known = compaction.after;
+      return { added, compaction };
+    });
+    const added = addedUntil(moment);
+    const length = epochs[moment.epoch]?.length ?? 0;
+    const [reply] = messagesAt(timeline, { epoch: moment.epoch, length }, moment.length);
+    if (!reply) throw new Error("a model call without a reply");
+    known = { epoch: moment.epoch, length: moment.length + reply.blocks.length };
+    return { compactions: told, added, moment, reply };
+  });
+  return { timeline, calls };
+}
+
+/** The messages at a model call or at one side of a compaction, without the first `skipped` blocks. */
+export function messagesAt(timeline: Timeline, extent: Extent, skipped = 0): Message[] {
+  const messages: Message[] = [];
+  for (const block of blocksAt(timeline, extent).slice(skipped)) {
+    const last = messages.at(-1);
+    if (last?.number === block.message) last.blocks.push(block);
+    else messages.push({ number: block.message, role: roleOf(block), blocks: [block] });
+  }
+  return messages;
+}
+
+const roleOf = ({ kind }: Block) => (/^(reply|thinking|call)$/.test(kind) ? "assistant" : "user");
+
+/** @throws if the run ends without a reply */
+export function callAt({ calls }: Conversation, at: number): Call {
+  const call = calls[at];
+  if (!call) throw new Error("a run ends with a reply");
+  return call;
+}
