@@ -1,29 +1,30 @@
 /**
- * What the Messages API does with a request. The offline server's suite and `npm run conformance` run the same cases, and
- * every rule has one on each side.
+ * Requests, and what the Messages API does with each. The local server's suite and `npm run conformance` run the same cases.
+ * Each rule has at least one request that breaks it and one that just doesn't.
  */
 import type Anthropic from "@anthropic-ai/sdk";
-import type { Rule } from "./rules.ts";
+import type { Rule } from "./rejection.ts";
+import { BINDING_BETA } from "./rules.ts";
 import type { Model } from "./server.ts";
 
 type Conversation = { system: string; tools: Anthropic.Tool[]; messages: Anthropic.MessageParam[] };
 export type Case = {
   rules: Rule[];
   name: string;
-  /** Status and message, or what was accepted. `…` is any text. */
+  /** Status and message, or `accepted`. A `…` stands for any text. */
   expected: string;
-  /** What is different from BASE, or the whole body. */
+  /** The fields that differ from BASE, or the whole body as a string. */
   sends: object | string;
-  /** `null` leaves out one that the SDK would send. */
+  /** `null` removes a header that the SDK would send. */
   headers?: Record<string, string | null>;
-  /** The request is a conversation with signed thinking, after this. @throws if the thinking it is about isn't there */
+  /** Changes a conversation with signed thinking, which is then sent. Throws if the model didn't think. */
   edit?: (conversation: Conversation) => unknown;
-  /** Whether it takes `--all`. */
+  /** `npm run conformance` sends large cases only with `--all`. */
   isLarge?: boolean;
 };
 
 const HELLO = { role: "user", content: "hello" } as const;
-/** A valid request, which each case changes. */
+/** A valid request. Each case changes some of it. */
 export const BASE = { model: "claude-sonnet-5-5", max_tokens: 1, messages: [HELLO] };
 const TOOLS: Anthropic.Tool[] = [
   { name: "bash", input_schema: { type: "object", properties: { command: { type: "string" } } } },
@@ -34,8 +35,8 @@ export const SUMMARIZED = { type: "adaptive", display: "summarized" } as const;
 const GREY = "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAAAAAA6mKC9AAAAD0lEQVR42mNoQAMMI1sAAAUMgAHjM1mKAAAAAElFTkSuQmCC";
 const IMAGE = { type: "image", source: { type: "base64", media_type: "image/png", data: GREY } };
 const THOUGHT = { type: "thinking", thinking: "", signature: "x" };
-/** Needs `block_binding`, which asks for a check that accounts of before September 2026 don't get by default. */
-const BETA = { "anthropic-beta": "thinking-binding-controls-2026-08-01" };
+/** `block_binding` needs this. Without it, accounts from before September 2026 don't check thinking. */
+const BETA = { "anthropic-beta": BINDING_BETA };
 const bound = (prefix_mismatch_behavior: string) => ({ ...SUMMARIZED, block_binding: { prefix_mismatch_behavior } });
 
 const text = (fields: object = {}) => ({ type: "text", text: "x", ...fields });
@@ -43,20 +44,13 @@ const use = (id: string, fields = {}) => ({ type: "tool_use", id, name: "bash", 
 const result = (id: string, fields = {}) => ({ type: "tool_result", tool_use_id: id, content: "done", ...fields });
 const user = (...content: unknown[]) => ({ role: "user", content });
 const assistant = (...content: unknown[]) => ({ role: "assistant", content });
-/** A history that begins with the user's hello. */
+/** Appends messages to the user's hello. */
 const history = (...messages: unknown[]) => ({ tools: TOOLS, messages: [HELLO, ...messages] });
 const first = (...content: unknown[]) => ({ messages: [user(...content)] });
 const tool = (fields: object) => ({ tools: [{ ...TOOLS[0], ...fields }] });
 const old = (model: string) => ({ model, thinking: SUMMARIZED });
 const breakpoints = (n: number) => Array(n).fill(text({ cache_control: CACHE }));
 const words = (count: number) => first(text({ text: "hello ".repeat(count) }));
-/** Chinese characters in no order, which are about a token each. */
-const letters = (count: number) =>
-  first(
-    text({
-      text: Array.from({ length: count }, (_, i) => String.fromCharCode(0x4e00 + ((i * 7919) % 20_000))).join(""),
-    }),
-  );
 const padded = (bytes: number) => JSON.stringify(BASE).padStart(bytes);
 
 // --- rejected --------------------------------------------------------------------------------------------------------
@@ -89,7 +83,7 @@ const UNASKED = (at: string, id: string) =>
   `${at}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${id}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`;
 const NOT_JSON = "The request body is not valid JSON: ";
 
-/** By rule, and by the message that the API answers with (400 if it gives no status): what is sent. */
+/** For each rule, the API's message and the requests that get it. The status is 400 unless the message begins with one. */
 const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object | string | (object | string)[]>> = {
   credential: { "401 x-api-key header is required": {} },
   version: { "anthropic-version: header is required": {} },
@@ -109,7 +103,7 @@ const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object 
     [`messages.0.content.0.text.foo: ${EXTRA}`]: first(text({ foo: 1 })),
     [`tools.0.custom.foo: ${EXTRA}`]: tool({ foo: 1 }),
     [`thinking.adaptive.budget_tokens: ${EXTRA}`]: { thinking: { type: "adaptive", budget_tokens: 2000 } },
-    [`thinking.adaptive.block_binding: ${EXTRA}`]: { thinking: bound("drop_block") }, // its header is missing
+    [`thinking.adaptive.block_binding: ${EXTRA}`]: { thinking: bound("drop_block") }, // without its header
   },
   "field type": {
     "max_tokens: Input should be a valid integer": { max_tokens: 1.5 },
@@ -208,13 +202,13 @@ const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object 
       { ...history(assistant(use("a")), user(result("a", { content: breakpoints(4) }))), cache_control: CACHE },
     ],
   },
-  "prompt too long": { "prompt is too long: … tokens > … maximum": letters(1_200_000) },
+  "prompt too long": { "prompt is too long: … tokens > … maximum": words(1_200_000) },
   "max_tokens in the window": { [WINDOW]: { model: "claude-3-haiku-20240307", max_tokens: 4096, ...words(99_000) } },
 };
 
 // --- accepted --------------------------------------------------------------------------------------------------------
 
-/** By what it shows: the rules that would reject it if it were a little different, and what is sent. */
+/** For each accepted request, its name and the rules that it almost breaks. */
 const ACCEPTED: Record<string, [Rule[], object | string]> = {
   "one message": [["credential", "version", "no messages", "prefill", "sampling"], {}],
   "31 MB, nearly all spaces": [["body size"], padded(31e6)],
@@ -268,14 +262,14 @@ const PUZZLE =
 const SYSTEM = `Think before every call. ${"Keep what you write short, and never explain it. ".repeat(60)}`;
 export const START: Conversation = { system: SYSTEM, tools: TOOLS, messages: [{ role: "user", content: PUZZLE }] };
 
-/** The model's part offline: three calls for the puzzle, else a word. */
+/** Plays the model on the local server: three calls for the puzzle, and one word for anything else. */
 export const play: Model = ({ messages, max_tokens }) =>
   messages.length < 7 && messages[0]?.content === PUZZLE && max_tokens > 1
     ? { content: [{ type: "tool_use", name: "bash", input: { command: "echo 135" } }] }
     : { content: [{ type: "text", text: "ok" }] };
 
 type Edit = (conversation: Conversation) => unknown;
-/** The blocks of a message of the conversation; 1, 3 and 5 begin with thinking, each before a call. */
+/** Returns the blocks of a message. Messages 1, 3 and 5 have thinking and then a call. */
 function blocks({ messages }: Conversation, i: number) {
   const { content } = Object(messages[i]);
   if (i % 2 && content?.[0]?.type !== "thinking")
@@ -305,7 +299,7 @@ const VALID: Record<string, Edit> = {
     blocks(conversation, 2)[0].content = "(cleared)";
   },
 };
-/** By the place of the first block that is no longer valid. */
+/** `at` is the first block that becomes invalid. */
 const INVALID: Record<string, [at: string, change: Edit]> = {
   "the first message changes": ["1.content.0", openWith("Something else.")],
   "the system prompt changes": ["1.content.0", (conversation) => Object.assign(conversation, { system: "Be quick." })],
@@ -322,7 +316,7 @@ const INVALID: Record<string, [at: string, change: Edit]> = {
   "its text changes": ["5.content.0", (conversation) => Object.assign(blocks(conversation, 5)[0], { thinking: "." })],
   "it moves behind its call": ["5.content.1", (conversation) => blocks(conversation, 5).reverse()],
 };
-/** What follows differs: another sentence for a forged block, the header that the setting needs, often what changed. */
+/** The real API's message continues differently from case to case. */
 const BOUND = "Invalid `signature` in `thinking` block…";
 
 function bindingCases(): Case[] {

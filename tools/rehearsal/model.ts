@@ -5,7 +5,8 @@
  */
 import { readFileSync } from "node:fs";
 import type Anthropic from "@anthropic-ai/sdk";
-import { blocksOf, type Model, type Reply, type ReplyBlock } from "../api/server.ts";
+import { blocksOf } from "../api/history.ts";
+import type { Model, Reply, ReplyBlock } from "../api/server.ts";
 import { CLEARED, INTERRUPTED, SAVED, STOPPED, SUMMARY } from "../lesson/wording.ts";
 
 /** A call in the messages or in a summary. */

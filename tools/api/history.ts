@@ -1,0 +1,116 @@
+/** The rules that a list of messages has to follow, above all that each tool call gets exactly one result. */
+import type Anthropic from "@anthropic-ai/sdk";
+import { reject } from "./rejection.ts";
+
+/** `at` is where the request has the block, such as `messages.0.content.1`. */
+type Placed = { block: Anthropic.ContentBlockParam; message: number; at: string };
+type Turn = { role: string; blocks: Placed[] };
+
+/** Returns content as blocks. A string counts as one text block. */
+export const blocksOf = (content: Anthropic.MessageParam["content"]): Anthropic.ContentBlockParam[] =>
+  typeof content === "string" ? [{ type: "text", text: content }] : content;
+
+/** Merges consecutive messages of the same role, as the API does. */
+export function turnsOf(messages: Anthropic.MessageParam[]): Turn[] {
+  const turns: Turn[] = [];
+  for (const [message, { role, content }] of messages.entries()) {
+    if (turns.at(-1)?.role !== role) turns.push({ role, blocks: [] });
+    for (const [i, block] of blocksOf(content).entries())
+      turns.at(-1)?.blocks.push({ block, message, at: `messages.${message}.content.${i}` });
+  }
+  return turns;
+}
+
+export function checkHistory({ messages, tools }: Anthropic.MessageCreateParams): void {
+  checkMessages(messages);
+  const turns = turnsOf(messages);
+  const blocks = turns.flatMap((turn) => turn.blocks);
+  if (!tools?.length && blocks.some(({ block }) => block.type === "tool_use" || block.type === "tool_result"))
+    reject("tools defined", "Requests which include `tool_use` or `tool_result` blocks must define tools.");
+  for (const turn of turns) for (const placed of turn.blocks) checkBlock(placed, turn.role);
+  checkCallIds(blocks);
+  for (const [i, turn] of turns.entries()) checkResults(turn, turns[i - 1]);
+  checkLastTurn(turns.at(-1));
+}
+
+function checkMessages(messages: Anthropic.MessageParam[]): void {
+  if (messages.length === 0) reject("no messages", "messages: at least one message is required");
+  if (messages[0]?.role !== "user") reject("first role", 'messages: first message must use the "user" role');
+  const empty = messages.findIndex(({ content }) => content.length === 0);
+  if (empty >= 0)
+    reject(
+      "empty message",
+      `messages.${empty}: all messages must have non-empty content except for the optional final assistant message`,
+    );
+}
+
+function checkBlock({ block, at }: Placed, role: string): void {
+  const { type } = block;
+  if (type === "text" && !block.text.trim()) reject("blank text", "messages: text content blocks must be non-empty");
+  if (type === "tool_result" && role !== "user")
+    reject("role of a block", `${at}: \`tool_result\` blocks can only be in \`user\` messages`);
+  if (role === "user" && ["thinking", "redacted_thinking", "tool_use"].includes(type))
+    reject("role of a block", `${at}: \`${type}\` blocks can only be in \`assistant\` messages`);
+  if (type === "tool_result" && block.is_error && !block.content?.length)
+    reject("reason of an error", `${at}.tool_result: content cannot be empty if \`is_error\` is true`);
+}
+
+function checkCallIds(blocks: Placed[]): void {
+  const ids = new Set<string>();
+  for (const { block, at } of blocks) {
+    if (block.type !== "tool_use") continue;
+    if (ids.has(block.id)) reject("ids of calls", `${at}: \`tool_use\` ids must be unique`);
+    ids.add(block.id);
+  }
+}
+
+/** Each call has one result at the head of the next turn, and each result has its call in the turn before. */
+function checkResults(turn: Turn, previous: Turn | undefined): void {
+  checkAnswered(previous, turn);
+  const calls = new Set(callsIn(previous).map(({ block }) => block.id));
+  const seen = new Set<string>();
+  for (const { block, at } of turn.blocks) {
+    if (block.type !== "tool_result") continue;
+    const id = block.tool_use_id;
+    if (!calls.has(id))
+      reject(
+        "result without call",
+        `${at}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${id}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`,
+      );
+    if (seen.has(id))
+      reject(
+        "one result a call",
+        `${at}: each tool_use must have a single result. Found multiple \`tool_result\` blocks with id: ${id}`,
+      );
+    seen.add(id);
+  }
+}
+
+type PlacedCall = Placed & { block: Anthropic.ToolUseBlockParam };
+const isCall = (placed: Placed): placed is PlacedCall => placed.block.type === "tool_use";
+const callsIn = (turn: Turn | undefined): PlacedCall[] => turn?.blocks.filter(isCall) ?? [];
+
+/** Only results before the first other block count. */
+function checkAnswered(turn: Turn | undefined, next: Turn | undefined): void {
+  const answered = new Set<string>();
+  for (const { block } of next?.blocks ?? []) {
+    if (block.type !== "tool_result") break;
+    answered.add(block.tool_use_id);
+  }
+  const open = callsIn(turn).filter(({ block }) => !answered.has(block.id));
+  const [first] = open;
+  if (first)
+    reject(
+      "call without result",
+      `messages.${first.message}: \`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${open.map(({ block }) => block.id).join(", ")}. Each \`tool_use\` block must have a corresponding \`tool_result\` block in the next message.`,
+    );
+}
+
+function checkLastTurn(turn: Turn | undefined): void {
+  checkAnswered(turn, undefined);
+  if (turn?.role === "assistant")
+    reject(
+      "prefill",
+      "This model does not support assistant message prefill. The conversation must end with a user message.",
+    );
+}

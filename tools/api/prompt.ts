@@ -1,0 +1,59 @@
+/** A prompt as a list of lines, from which the server works out its tokens, its cache and its thinking signatures. */
+import type Anthropic from "@anthropic-ai/sdk";
+import { blocksOf, turnsOf } from "./history.ts";
+import { reject } from "./rejection.ts";
+import { isRecord } from "./shape.ts";
+
+/** A tool, a system block or a block of a message. */
+export type Line = {
+  /** Its part (tools, system, user or assistant) and its JSON. Equal blocks have equal texts. */
+  text: string;
+  /** The number of cache breakpoints. A tool result may have several, because its content counts. */
+  breakpoints: number;
+  thinking?: { at: string; shown: string; signature: string };
+};
+
+/** Removes what may change when a client sends a block again: the order of fields, cache_control, caller, empty fields. */
+function normalize(block: object): object {
+  const fields = Object.entries(block).filter(([key, value]) => !["cache_control", "caller"].includes(key) && value);
+  fields.sort(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(
+    fields.map(([key, value]) => [key, key === "content" ? blocksOf(value).map(normalize) : value]),
+  );
+}
+
+export function lineOf(part: string, block: object): Line {
+  const inside = "content" in block && Array.isArray(block.content) ? block.content : [];
+  const breakpoints = [block, ...inside].filter((each) => isRecord(each) && each.cache_control).length;
+  return { text: `${part} ${JSON.stringify(normalize(block))}\n`, breakpoints };
+}
+
+/** Returns the lines in the order that the cache uses: tools, system, messages. */
+export function linesOf(request: Anthropic.MessageCreateParams): Line[] {
+  const lines = (request.tools ?? []).map((tool) => lineOf("tools", tool));
+  for (const block of blocksOf(request.system ?? [])) lines.push(lineOf("system", block));
+  for (const { role, blocks } of turnsOf(request.messages))
+    for (const { block, at } of blocks) {
+      const line = lineOf(role, block);
+      if (block.type === "thinking") line.thinking = { at, shown: block.thinking, signature: block.signature };
+      if (block.type === "redacted_thinking") line.thinking = { at, shown: "", signature: block.data };
+      lines.push(line);
+    }
+  const last = lines.at(-1);
+  if (request.cache_control && last) last.breakpoints++;
+  const breakpoints = lines.reduce((sum, line) => sum + line.breakpoints, 0);
+  if (breakpoints > 4)
+    reject("cache breakpoints", `A maximum of 4 blocks with cache_control may be provided. Found ${breakpoints}.`);
+  return lines;
+}
+
+/** `tokens` is the size of the prompt, `limit` that of the context window. */
+export function checkSize(tokens: number, limit: number, request: Anthropic.MessageCreateParams): void {
+  const { model, max_tokens } = request;
+  if (tokens > limit) reject("prompt too long", `prompt is too long: ${tokens} tokens > ${limit} maximum`);
+  if (model.startsWith("claude-3") && tokens + max_tokens > limit)
+    reject(
+      "max_tokens in the window",
+      `input length and \`max_tokens\` exceed context limit: ${tokens} + ${max_tokens} > ${limit}, decrease input length or \`max_tokens\` and try again`,
+    );
+}
