@@ -1,33 +1,32 @@
 /**
- * Sends the cases of the offline server to the real API, or to another server that speaks it, and prints what differs.
+ * Sends the local server's cases to the real API, or to a compatible server, and prints how the answers differ.
  *
- *     npm run conformance                   with your key, after a question
- *     npm run conformance -- --server URL   another server, and which lessons would have trouble there
+ *     npm run conformance                   uses your key, after asking
+ *     npm run conformance -- --server URL   tries a compatible server, and says which lessons would have trouble there
  */
-import { existsSync, realpathSync, writeFileSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import { BASE, CACHE, CASES, type Case, START, SUMMARIZED } from "./cases.ts";
 
-const USAGE = `npm run conformance -- [-y] [--all] [--json FILE] [--server URL]
+const USAGE = `npm run conformance -- [-y] [--all] [--server URL]
   -y            doesn't ask
   --all         also sends the largest requests
-  --json FILE   writes the results to FILE, too
-  --server URL  asks this server instead of ANTHROPIC_BASE_URL`;
+  --server URL  uses this server instead of ANTHROPIC_BASE_URL`;
 const CREDENTIALS = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"];
-const THOUGHTS = { count: 3, max_tokens: 2_000 }; // the requests for signed thinking
+const THOUGHTS = { count: 3, max_tokens: 2_000 }; // requests that get signed thinking
 
-export type Result = Pick<Case, "rules" | "name" | "expected"> & {
-  /** As in `expected`; why there is none if the case could not be tried. */
+type Result = Pick<Case, "rules" | "name" | "expected"> & {
+  /** Worded like `expected`, or the reason why the case couldn't be tried. */
   answer: string;
   verdict: "same" | "differs" | "not tried";
 };
 
 // --- one case --------------------------------------------------------------------------------------------------------
 
-/** Sends a request as it is. @returns the answer, in the words of a case, and the message. @throws if there is none */
+/** Sends a request unchanged. Returns the answer, worded as in a case, and throws if there is none. */
 async function ask(client: Anthropic, body: object | string, headers: Case["headers"] = {}) {
   try {
     const json = { "content-type": "application/json", ...headers };
@@ -36,7 +35,7 @@ async function ask(client: Anthropic, body: object | string, headers: Case["head
     const dropped = input_transformations.map(({ path = "" }) => path).join(", ");
     return { answer: dropped ? `accepted, dropped ${dropped}` : "accepted", message };
   } catch (error) {
-    // Other answers say nothing about the request: a wrong key, no such model, too many requests, no connection.
+    // Any other error isn't about the request: a wrong key, an unknown model, too many requests, no connection.
     const isAnswer = error instanceof Anthropic.APIError && [400, 413, 422].includes(error.status);
     const isAsked = error instanceof Anthropic.AuthenticationError && headers?.["x-api-key"] === null;
     if (isAnswer || isAsked) return { answer: `${error.status} ${error.apiMessage}` };
@@ -46,7 +45,7 @@ async function ask(client: Anthropic, body: object | string, headers: Case["head
 
 export type Talk = { messages: Anthropic.MessageParam[]; replies: Anthropic.Message[]; trouble: string };
 
-/** A conversation of three calls, which begin with signed thinking if all goes well. @throws if the server does not answer */
+/** Has a conversation of three calls, normally with thinking before each. Throws if the server doesn't answer. */
 export async function converse(client: Anthropic): Promise<Talk> {
   const talk: Talk = { messages: [...START.messages], replies: [], trouble: "" };
   const settings = { max_tokens: THOUGHTS.max_tokens, thinking: SUMMARIZED, cache_control: CACHE };
@@ -64,7 +63,7 @@ export async function converse(client: Anthropic): Promise<Talk> {
   return talk;
 }
 
-/** Whether an answer is what a case expects, in which `…` is any text. */
+/** Whether an answer is the expected one, in which `…` stands for any text. */
 function isSame(answer: string, expected: string): boolean {
   const parts = expected.split("…").map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
   return new RegExp(`^${parts.join("[^]*")}$`).test(answer);
@@ -91,7 +90,7 @@ export async function tryCase(client: Anthropic, { edit, sends, headers, ...row 
 
 // --- the whole table -------------------------------------------------------------------------------------------------
 
-/** Dollars at the price of Sonnet 5.5. What is rejected costs nothing; the model is taken to write 200 tokens at most. */
+/** Returns dollars, at the price of Sonnet 5.5. Rejected requests are free, and replies are taken to have 200 tokens. */
 function costOf(cases: Case[]): number {
   const paid = cases.filter(({ expected }) => expected.startsWith("accepted"));
   const sizes = [
@@ -105,7 +104,7 @@ function costOf(cases: Case[]): number {
   return sizes.reduce((sum, { input, output }) => sum + (input * 2 + output * 10) / 1e6, 0);
 }
 
-/** What would go wrong in the lessons, by what the server did not give in a conversation. */
+/** Names the lessons that would suffer from whatever the conversation lacked. */
 function troubles({ replies, trouble }: Talk): string[] {
   const blocks = replies.flatMap(({ content }) => content ?? []);
   const isCounted = ({ usage }: Anthropic.Message) =>
@@ -134,7 +133,7 @@ function printResult({ verdict, rules, name, expected, answer }: Result, print: 
   if (verdict === "not tried") print(`             ${answer}`);
 }
 
-/** A server may repeat the key in an error. */
+/** Removes the key, which a server may have repeated in an error. */
 function hide(text: string): string {
   const secrets = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"].flatMap((name) => process.env[name] || []);
   return secrets.reduce((hidden, secret) => hidden.replaceAll(secret, "(the key)"), text);
@@ -148,11 +147,11 @@ async function mayStart(): Promise<boolean> {
   return /^y(es)?$/i.test(answer.trim());
 }
 
-/** @returns whether something could be tried and nothing differs. @throws if it could not even begin */
+/** Returns whether at least one case was tried and nothing differs. Throws if it couldn't begin. */
 async function compare(args: string[], print: Print): Promise<boolean> {
   const flag = { type: "boolean", default: false } as const;
   const text = { type: "string" } as const;
-  const options = { yes: { ...flag, short: "y" }, all: flag, help: flag, json: text, server: text };
+  const options = { yes: { ...flag, short: "y" }, all: flag, help: flag, server: text };
   const { values } = parseArgs({ args, options });
   if (values.help) {
     print(USAGE);
@@ -187,14 +186,11 @@ async function compare(args: string[], print: Print): Promise<boolean> {
   const count = (verdict: Result["verdict"]) => results.filter((result) => result.verdict === verdict).length;
   const large = left > 0 ? `; ${left} left out, which --all sends` : "";
   print(`\n${count("same")} the same, ${count("differs")} differ, ${count("not tried")} could not be tried${large}`);
-  const lessons = values.server ? troubles(talk).map(hide) : [];
-  for (const line of lessons) print(line);
-  const file = { server: client.baseURL, model: BASE.model, date: new Date().toISOString(), results, lessons };
-  if (values.json) writeFileSync(values.json, `${JSON.stringify(file, null, 2)}\n`);
+  if (values.server) for (const line of troubles(talk)) print(hide(line));
   return count("differs") === 0 && count("same") > 0;
 }
 
-/** @returns the exit code */
+/** Returns the exit code. */
 export async function main(args: string[], print: Print = console.log): Promise<number> {
   try {
     return (await compare(args, print)) ? 0 : 1;
