@@ -7,6 +7,7 @@ import { after, test } from "node:test";
 import { readSession, readSessions } from "../bench/turns.ts";
 import * as wording from "../lesson/wording.ts";
 import { readConversation, type Step, textOf } from "./conversation.ts";
+import { readSessionFile } from "./files.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sessions-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -235,4 +236,18 @@ test("a path without a session is an error of one line that names it", () => {
   assert.throws(() => readSessions(join(folder, "missing")), /missing does not exist; name/);
   assert.throws(() => readSessions(join(folder, "empty")), /empty has no \.jsonl files/);
   assert.throws(() => readSessions(join(folder, "notes.txt")), /notes\.txt holds no session/);
+});
+
+test("a file that can't be shown says why, and a half-written one is read up to where it breaks", () => {
+  const problemOf = (name: string, content: string) => {
+    writeFileSync(join(folder, name), content);
+    return readSessionFile(join(folder, name)).problem;
+  };
+  assert.equal(readSessionFile(folder).problem, "can't be read: EISDIR");
+  assert.equal(problemOf("blank.jsonl", "\n"), "is empty");
+  assert.equal(problemOf("binary.jsonl", "\0ELF"), "is binary");
+  assert.equal(problemOf("other.jsonl", '{"a":1}\n'), "holds no session of Claude Code or s06");
+  assert.equal(problemOf("good.jsonl", linesOf(own(user("Look.")))), undefined);
+  assert.equal(problemOf("half.jsonl", `${linesOf(own(user("Look.")))}{"message":`), "is broken at line 2");
+  assert.equal(readSessionFile(join(folder, "half.jsonl")).conversation?.steps.length, 1);
 });
