@@ -4,12 +4,12 @@ import { diffArrays } from "diff";
 import type { Lesson } from "../../lesson/source.ts";
 import { lessons } from "./files.ts";
 
-/** VitePress' own highlighter, as the Markdown renderer has it: code, language, attributes → HTML. */
+/** VitePress' own highlighter. Returns HTML. */
 export type Highlight = (code: string, language: string, attributes: string) => string;
 
-/** Colours as classes: as styles they made up most of a page. */
+/** Colours become classes, because inline styles made up most of a page. */
 export const colours = transformerStyleToClass({ classPrefix: "c" });
-/** The classes of all pages. Comments are as dark as they have to be on lines that are marked. */
+/** All colour classes. Comments get a darker shade, to stay readable on marked lines. */
 export const styleSheet = () =>
   `<style>${colours.getCSS().replaceAll("#66707B", "#55606b").replaceAll("#8B949E", "#9ea7b0")}</style>`;
 
@@ -23,7 +23,7 @@ export function highlightLines({ lines }: Lesson, highlight: Highlight): string[
   return html;
 }
 
-/** What a region of a lesson adds to the same region of the lesson before. */
+/** The lines that a region adds to the same region of the previous lesson. */
 export function addedLines(name: string, region: string, highlight: Highlight): string {
   const lesson = lessonCalled(name);
   const { from, to } = lesson.regions.get(region) ?? { from: 1, to: 0 };

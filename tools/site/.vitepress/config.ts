@@ -1,11 +1,11 @@
 import GithubSlugger from "github-slugger";
 import { type DefaultTheme, defineConfig, type LocaleSpecificConfig, postcssIsolateStyles } from "vitepress";
 import { colours, styleSheet } from "./code.ts";
-import { lessons, pageOf, prefixes, socialLinks, titleOf, translated } from "./files.ts";
+import { lessons, pageNameOf, prefixes, socialLinks, titleOf, translated } from "./files.ts";
 import { configure } from "./markdown.ts";
 import { words } from "./words.ts";
 
-/** On the server Vue is the one beside this folder, which a page in `docs/` wouldn't find. */
+/** Lets pages in `docs/` find Vue, which is installed only in this folder. */
 const vue = {
   name: "vue",
   enforce: "pre" as const,
@@ -13,7 +13,7 @@ const vue = {
     ssr && /^vue(\/server-renderer)?$/.test(id) ? { id, external: true } : undefined,
 };
 
-/** Chinese has no spaces between words. A function that the site stores as text: it can use nothing around it. */
+/** Splits Chinese, which has no spaces, into words. VitePress stores the function as text, so it can't use anything outside. */
 const tokenize = (text: string): string[] =>
   text
     .split(/[\s\p{P}\p{S}]+/u)
@@ -60,7 +60,7 @@ function locale(prefix: string): LocaleSpecificConfig<DefaultTheme.Config> & { l
   const { title, siteTitle, description, footer, ...labels } = words(prefix);
   const link = (file: string) => ({
     text: labels.menu[file] ?? titleOf(translated(file, prefix)),
-    link: `/${pageOf(translated(file, prefix))}.html`,
+    link: `/${pageNameOf(translated(file, prefix))}.html`,
   });
   const all = [...lessons.values()];
   const groups = [
@@ -81,7 +81,7 @@ function locale(prefix: string): LocaleSpecificConfig<DefaultTheme.Config> & { l
     description,
     themeConfig: {
       siteTitle,
-      i18nRouting: false, // not every page has a translation: languages.ts finds those that there are
+      i18nRouting: false, // some pages have no translation, so languages.ts looks for it
       nav: [...groups, viewer],
       sidebar: [...groups, viewer],
       outline: { level: [2, 3] },
@@ -92,7 +92,7 @@ function locale(prefix: string): LocaleSpecificConfig<DefaultTheme.Config> & { l
   };
 }
 
-/** Of the development server styles stay styles: there the classes of a page are known too late. */
+/** The development server keeps inline styles, because it learns about classes too late. */
 const isBuilt = process.argv.includes("build");
 
 const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 12 12">${[1, 3, 5, 7, 9]
@@ -103,11 +103,11 @@ export default defineConfig({
   srcDir: "../..", // the pages link to files all over the repository
   srcExclude: ["!(docs|tools)/**/*", "tools/!(site)/**/*", "tools/site/!(pages)/**/*", "!(README|CONTRIBUTING).md"],
   outDir: ".vitepress/dist",
-  base: `${process.env.BASE ?? ""}/`, // of GitHub Pages, for example /agent-in-six-lessons
-  rewrites: (page) => `${pageOf(page)}.md`,
+  base: `${process.env.BASE ?? ""}/`, // on GitHub Pages, the name of the repository
+  rewrites: (page) => `${pageNameOf(page)}.md`,
   locales: Object.fromEntries(prefixes.map((prefix) => [prefix ? "zh" : "root", locale(prefix)])),
   head: [["link", { rel: "icon", href: `data:image/svg+xml,${encodeURIComponent(icon)}` }]],
-  router: { prefetchLinks: false }, // a lesson links to so many pages that they were most of its first load
+  router: { prefetchLinks: false }, // or the pages that a lesson links to are most of what it loads
   themeConfig: {
     externalLinkIcon: true,
     search: {
@@ -115,13 +115,13 @@ export default defineConfig({
       options: {
         miniSearch: { options: { tokenize } },
         locales: { zh: { translations: SEARCH_ZH } },
-        _render: (source, env, md) => md.render(source, env).replace(/<section.*?<\/section>/gs, ""), // runs
+        _render: (source, env, md) => md.render(source, env).replace(/<section.*?<\/section>/gs, ""), // leaves out the recorded runs
       },
     },
   },
   markdown: {
     theme: { light: "github-light-high-contrast", dark: "github-dark-default" },
-    anchor: { slugify: (title) => new GithubSlugger().slug(title) }, // links to headings are GitHub's
+    anchor: { slugify: (title) => new GithubSlugger().slug(title) }, // the same links to headings as on GitHub
     attrs: { disable: true },
     codeTransformers: [
       ...(isBuilt ? [colours] : []),
@@ -138,15 +138,15 @@ export default defineConfig({
     const { 1: name = "" } = /^(?:zh\/)?(.*)\.md$/.exec(page.relativePath) ?? [];
     if (name === "index") page.titleTemplate = false;
     if (/^(index|s\d\d_.*)$/.test(name)) Object.assign(page.frontmatter, { pageClass: "lesson", aside: false });
-    if (name === "benchmarks") Object.assign(page.frontmatter, { pageClass: "wide", aside: false }); // its tables
+    if (name === "benchmarks") Object.assign(page.frontmatter, { pageClass: "wide", aside: false });
   },
   transformHtml: (html) => html.replace("</head>", `${styleSheet()}</head>`),
   vite: {
     plugins: [vue],
-    css: { postcss: { plugins: [postcssIsolateStyles({ includeFiles: [/vp-doc\.css/] })] } }, // the viewer has its own
+    css: { postcss: { plugins: [postcssIsolateStyles({ includeFiles: [/vp-doc\.css/] })] } }, // keeps them off the viewer
     build: {
       chunkSizeWarningLimit: 2000,
-      rollupOptions: { onwarn: (warning, warn) => warning.code !== "INVALID_ANNOTATION" && warn(warning) }, // of zod
+      rollupOptions: { onwarn: (warning, warn) => warning.code !== "INVALID_ANNOTATION" && warn(warning) }, // zod has some
     },
   },
 });

@@ -1,41 +1,50 @@
-/** What the site makes of the pages' Markdown, which stays as it reads well anywhere. */
+/** Changes the pages' Markdown for the site. The files themselves stay readable on GitHub. */
 import { posix, relative } from "node:path";
 import type { MarkdownRenderer } from "vitepress";
 import { addedLines, type Highlight } from "./code.ts";
-import { addressOf, counterpartOf, has, lessons, ROOT, read, translated, withClone } from "./files.ts";
+import {
+  addressOnSite,
+  counterpartOf,
+  isInRepository,
+  lessons,
+  ROOT,
+  textOfFile,
+  translated,
+  withClone,
+} from "./files.ts";
 import { placeOf, player } from "./player.ts";
 import { SECTIONS } from "./sections.ts";
 import { words } from "./words.ts";
 
-type Env = { path: string; realPath?: string; isRead?: boolean };
+type Env = { path: string; realPath?: string; isCounterpart?: boolean };
 type Token = ReturnType<MarkdownRenderer["parse"]>[number];
 
-const SHORT = 16; // characters of a cell that stays on one line
-const LONG = 40; // characters of a cell whose table becomes blocks on a narrow screen
-const MIDDLE = 4; // the step of the front page's run that it begins at: the first command runs
+const SHORT = 16; // the longest cell, in characters, that stays on one line
+const LONG = 40; // a table with a longer cell than this turns into blocks on a narrow screen
+const MIDDLE = 4; // the step at which the run on the front page starts: the first command
 
-/** The file that a page's text is from, and the language of the page. */
-function origin({ path, realPath }: Env) {
+/** The file that a page is made from, and the prefix of its language. */
+function sourceOf({ path, realPath }: Env) {
   const file = relative(ROOT, realPath ?? path);
   return { file, prefix: file.startsWith("docs/zh/") ? "zh/" : "" };
 }
-const lessonOf = (file: string) => lessons.get(/^docs\/(?:zh\/)?(s\d\d)_/.exec(file)?.[1] ?? "");
+const lessonOfPage = (file: string) => lessons.get(/^docs\/(?:zh\/)?(s\d\d)_/.exec(file)?.[1] ?? "");
 
 export function configure(md: MarkdownRenderer): void {
-  md.core.ruler.before("normalize", "embed", (state) => {
-    const { file, prefix } = origin(state.env);
+  md.core.ruler.before("normalize", "adapt", (state) => {
+    const { file, prefix } = sourceOf(state.env);
     state.src = adapt(state.src, file, prefix);
   });
   addressLinks(md);
   markSections(md);
   shapeTables(md);
-  render(md);
+  setRenderers(md);
 }
 
-/** A page gets what the site alone has: its player, the way to the viewer, and to what changed. It has a menu of its own. */
+/** Adds the player and links to pages that only the site has, and removes the line of links that the site's menu replaces. */
 function adapt(text: string, file: string, prefix: string): string {
   const { diff } = words(prefix);
-  const lesson = lessonOf(file);
+  const lesson = lessonOfPage(file);
   const page = withClone(text)
     .replace(/^(# .*\n(?:<!--.*\n)?\n)\[(?:.*\n)+?\n/, "$1")
     .replace(/^<!-- sync: changes (s\d\d) -->$/gm, (mark, name) =>
@@ -48,7 +57,7 @@ function adapt(text: string, file: string, prefix: string): string {
 
 function frontPage(page: string, prefix: string): string {
   const { title, tagline, viewer, demo } = words(prefix);
-  const [commands] = /```sh\n.*?\n```/s.exec(withClone(read(translated("README.md", prefix)))) ?? [];
+  const [commands] = /```sh\n.*?\n```/s.exec(withClone(textOfFile(translated("README.md", prefix)))) ?? [];
   const figure = prefix ? "../figures/demo.zh.svg" : "figures/demo.svg";
   const picture = `## ${viewer}\n\n${demo}\n\n[![${viewer}](${figure})](/${prefix}viewer.html)`;
   return page
@@ -58,37 +67,41 @@ function frontPage(page: string, prefix: string): string {
 
 function addressLinks(md: MarkdownRenderer): void {
   md.core.ruler.push("addresses", (state) => {
-    const { file } = origin(state.env);
+    const { file } = sourceOf(state.env);
     for (const token of state.tokens.flatMap(({ children }) => children ?? [])) {
       const attribute = token.type === "image" ? "src" : "href";
       const link = token.attrGet(attribute);
       if (!link || /^([a-z]+:|[#/])/.test(link)) continue;
       const image = `/${posix.join(posix.dirname(file), link)}`;
-      token.attrSet(attribute, token.type === "image" ? image : addressOf(link, file));
+      token.attrSet(attribute, token.type === "image" ? image : addressOnSite(link, file));
     }
   });
 }
 
-/** Each heading knows the same one in the other language, which has the same sections, and its place in the run. */
+/** Gives each heading its counterpart in the other language and, on a lesson's page, its place in the recorded run. */
 function markSections(md: MarkdownRenderer): void {
   md.core.ruler.push("sections", (state) => {
-    const { file } = origin(state.env);
-    if (state.env.isRead) return;
-    const lesson = lessonOf(file);
-    const other = counterpartOf(file);
-    const others = other ? idsOf(md.parse(read(other), { path: `${ROOT}/${other}`, isRead: true })) : [];
+    const { file } = sourceOf(state.env);
+    if (state.env.isCounterpart) return;
     const own = idsOf(state.tokens);
-    const english = file.startsWith("docs/zh/") ? others : own;
-    for (const section of Object.keys(SECTIONS[lesson?.name ?? ""] ?? {}))
-      if (!english.includes(section)) throw new Error(`${file} has no section ${section}`);
-    for (const [i, heading] of headings(state.tokens).entries()) {
+    const other = counterpartOf(file);
+    const others = other ? idsOf(md.parse(textOfFile(other), { path: `${ROOT}/${other}`, isCounterpart: true })) : [];
+    for (const [i, heading] of headings(state.tokens).entries())
       if (other) heading.attrSet("data-other", others[i] ?? "");
-      if (!lesson) continue;
-      const { at, lines = quotedIn(state.tokens, heading) } = placeOf(lesson.name, english[i] ?? "");
-      if (at !== undefined) heading.attrSet("data-at", String(at));
-      else if (lines) heading.attrSet("data-lines", lines);
-    }
+    const lesson = lessonOfPage(file);
+    if (lesson) linkToRun(lesson.name, state.tokens, file.startsWith("docs/zh/") ? others : own);
   });
+}
+
+/** `ids` are those of the English headings, which `SECTIONS` names. */
+function linkToRun(lesson: string, tokens: Token[], ids: string[]): void {
+  const missing = Object.keys(SECTIONS[lesson] ?? {}).filter((section) => !ids.includes(section));
+  if (missing.length > 0) throw new Error(`sections.ts: ${lesson} has no section ${missing.join(", ")}`);
+  for (const [i, heading] of headings(tokens).entries()) {
+    const { at, lines = quotedIn(tokens, heading) } = placeOf(lesson, ids[i] ?? "");
+    if (at !== undefined) heading.attrSet("data-at", String(at));
+    else if (lines) heading.attrSet("data-lines", lines);
+  }
 }
 
 /** The first lines that a section quotes. */
@@ -102,34 +115,36 @@ function quotedIn(tokens: Token[], heading: Token): string | undefined {
 
 function shapeTables(md: MarkdownRenderer): void {
   md.core.ruler.push("tables", ({ tokens }) => {
-    for (const [i, token] of tokens.entries()) {
-      if (token.type !== "table_open") continue;
-      const end = tokens.findIndex(({ type }, j) => j > i && type === "table_close");
-      const cells = tokens.slice(i, end).flatMap((cell, j) => {
-        const [text, close] = tokens.slice(i + j + 1);
-        return text && close && /^t[hd]_open$/.test(cell.type) ? [{ cell, close, text: textOf(text) }] : [];
-      });
-      const heads = cells.filter(({ cell }) => cell.type === "th_open");
-      for (const { cell, close } of heads.filter(({ text }) => text === "")) cell.tag = close.tag = "td";
-      for (const [j, { cell, text }] of cells.entries()) {
-        cell.attrSet("data-head", heads[j % heads.length]?.text ?? "");
-        if (widthOf(text) <= SHORT) cell.attrJoin("class", "short");
-      }
-      token.attrSet("class", cells.some(({ text }) => widthOf(text) > LONG) ? "blocks" : "scrolls");
-    }
+    for (const [i, token] of tokens.entries()) if (token.type === "table_open") shapeTable(token, tokens.slice(i));
   });
   md.renderer.rules.table_open = (tokens, i, options, _, self) =>
     `<div class="table" tabindex="0">${self.renderToken(tokens, i, options)}`;
   md.renderer.rules.table_close = () => "</table></div>";
 }
 
-function render(md: MarkdownRenderer): void {
+/** `tokens` begin with the table. */
+function shapeTable(table: Token, tokens: Token[]): void {
+  const end = tokens.findIndex(({ type }) => type === "table_close");
+  const cells = tokens.slice(0, end).flatMap((cell, i) => {
+    const [content, close] = tokens.slice(i + 1);
+    return content && close && /^t[hd]_open$/.test(cell.type) ? [{ cell, close, text: textOfCell(content) }] : [];
+  });
+  const heads = cells.filter(({ cell }) => cell.type === "th_open");
+  for (const { cell, close } of heads.filter(({ text }) => text === "")) cell.tag = close.tag = "td";
+  for (const [i, { cell, text }] of cells.entries()) {
+    cell.attrSet("data-head", heads[i % heads.length]?.text ?? "");
+    if (columnsOf(text) <= SHORT) cell.attrJoin("class", "short");
+  }
+  table.attrSet("class", cells.some(({ text }) => columnsOf(text) > LONG) ? "blocks" : "scrolls");
+}
+
+function setRenderers(md: MarkdownRenderer): void {
   const highlight: Highlight = (...args) => md.options.highlight?.(...args) ?? "";
   const { fence, image, text } = md.renderer.rules;
   md.renderer.rules.image = (tokens, i, ...rest) => {
     const html = image?.(tokens, i, ...rest) ?? "";
     const narrow = tokens[i]?.attrGet("src")?.replace(/\.svg$/, ".narrow.svg") ?? ""; // drawn for narrow screens
-    return has(narrow.slice(1))
+    return isInRepository(narrow.slice(1))
       ? `<picture><source media="(max-width: 640px)" srcset="${narrow}">${html}</picture>`
       : html;
   };
@@ -137,22 +152,22 @@ function render(md: MarkdownRenderer): void {
     const { info = "", content = "" } = tokens[i] ?? {};
     const [kind, name = "", more = ""] = info.split(" ");
     if (kind === "added") return addedLines(name, more, highlight);
-    if (kind === "player") return player(name, origin(env).prefix, highlight, Number(more));
+    if (kind === "player") return player(name, sourceOf(env).prefix, highlight, Number(more));
     const html = fence?.(tokens, i, options, env, self) ?? "";
     if (kind !== "text") return html;
     const drawn = /[│▶▼┘]/.test(content) ? html.replace('class="', 'class="drawn ') : html;
     return drawn.replace(ARROW, "<i>$&</i>").replace(WIDE, '<i class="wide">$&</i>');
   };
-  // Two braces in a page's text are text, no expression of Vue.
+  // or Vue would evaluate what stands between two braces
   md.renderer.rules.text = (...args) => (text?.(...args) ?? "").replaceAll("{{", "&#123;&#123;");
 }
 
-/** What fonts draw in a width of their own: in a diagram each gets the width of one letter or of two. */
+// In a diagram, arrows get the width of one letter and wide characters that of two, whatever the font does.
 const ARROW = /[▲▶▼◀→←↑↓…]/g;
 const WIDE = /[⺀-鿿！-｠]/g;
 
-const widthOf = (text: string) => text.replace(WIDE, "ww").length;
+const columnsOf = (text: string) => text.replace(WIDE, "ww").length;
 const headings = (tokens: Token[]) => tokens.filter(({ type }) => type === "heading_open");
 const idsOf = (tokens: Token[]) => headings(tokens).map((heading) => heading.attrGet("id") ?? "");
-const textOf = ({ children }: Token) =>
+const textOfCell = ({ children }: Token) =>
   (children ?? []).map(({ type, content }) => (type === "html_inline" ? "" : content)).join("");

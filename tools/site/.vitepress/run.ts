@@ -8,7 +8,7 @@ import {
   type Moment,
   type Timeline,
 } from "../../trace/timeline.ts";
-import { has, read } from "./files.ts";
+import { isInRepository, textOfFile } from "./files.ts";
 
 /** `number`: the same message has the same one before and after a compaction. */
 export type Message = { number: number; role: "user" | "assistant"; blocks: Block[] };
@@ -32,13 +32,13 @@ export type Run = {
 
 /** Reads the run of a lesson that `npm run docs:sync` has recorded. */
 export function readRun(lesson: string): Run {
-  const text = read(`tools/docs/runs/${lesson}.jsonl`);
+  const text = textOfFile(`tools/docs/runs/${lesson}.jsonl`);
   const task = `tools/docs/runs/tasks/${lesson}.jsonl`;
   const { command } = JSON.parse(text.slice(0, text.indexOf("\n")));
   const parent = conversationIn(text);
   const { capacity } = parent.timeline;
   const threshold = capacity?.kind === "threshold" ? capacity.tokens : 0;
-  return { command, threshold, parent, tasks: has(task) ? [conversationIn(read(task))] : [] };
+  return { command, threshold, parent, tasks: isInRepository(task) ? [conversationIn(textOfFile(task))] : [] };
 }
 
 function conversationIn(text: string): Conversation {

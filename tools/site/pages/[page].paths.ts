@@ -1,22 +1,31 @@
-/** The pages that no Markdown file is there for: sources, what changed, the viewer. */
+/** Makes the pages that have no Markdown file: sources, changes, and the viewer. */
 import { changes } from "../../lesson/source.ts";
-import { isFolder, lessons, linkedFiles, pageOf, prefixes, programsIn, read, titleOf } from "../.vitepress/files.ts";
+import {
+  isFolder,
+  lessons,
+  linkedFiles,
+  pageNameOf,
+  prefixes,
+  programsIn,
+  textOfFile,
+  titleOf,
+} from "../.vitepress/files.ts";
 import { words } from "../.vitepress/words.ts";
 
 type Page = { params: { page: string }; content: string };
 const frontmatter = (pageClass: string) =>
   `---\n${JSON.stringify({ pageClass: `wide ${pageClass}`, aside: false, prev: false, next: false })}\n---\n`;
 
-function source(file: string): Page {
+function sourcePage(file: string): Page {
   const text = isFolder(file)
     ? programsIn(file)
         .map((each) => `- [${each}](/source/${each}.html)`)
         .join("\n")
-    : `\`\`\`\`\`\`${file.endsWith(".ts") ? "ts" : "text"}\n${read(file).trimEnd()}\n\`\`\`\`\`\``;
+    : `\`\`\`\`\`\`${file.endsWith(".ts") ? "ts" : "text"}\n${textOfFile(file).trimEnd()}\n\`\`\`\`\`\``;
   return { params: { page: `source/${file}` }, content: `${frontmatter("source")}# ${file}\n\n${text}\n` };
 }
 
-function difference(name: string, prefix: string): Page[] {
+function changesPages(name: string, prefix: string): Page[] {
   const lesson = lessons.get(name);
   if (!lesson?.before) return [];
   const { changesOf, lines, states } = words(prefix);
@@ -25,12 +34,12 @@ function difference(name: string, prefix: string): Page[] {
     const link = `[${lines} ${from}–${to}](/source/${lesson.file}.html#L${from}-L${to})`;
     return `## ${region}\n\n${states[state]} · ${link} · +${added} −${removed}\n\n\`\`\`added ${name} ${region}\n\`\`\`\n`;
   });
-  const link = (file: string, text: string) => `[${text}](/${prefix}${pageOf(file)}.html)`;
+  const link = (file: string, text: string) => `[${text}](/${prefix}${pageNameOf(file)}.html)`;
   const top = `# ${changesOf} ${name}\n\n${link(lesson.before.page, lesson.before.name)} → ${link(lesson.page, titleOf(lesson.page))}\n\n`;
   return [{ params: { page: `${prefix}changes/${name}` }, content: frontmatter("changes") + top + parts.join("\n") }];
 }
 
-function viewer(prefix: string): Page {
+function viewerPage(prefix: string): Page {
   const { viewer, viewerIntro } = words(prefix);
   const content = `${frontmatter("viewer")}# ${viewer}\n\n${viewerIntro}\n\n<ContextViewer alt="${viewer}" />\n`;
   return { params: { page: `${prefix}viewer` }, content };
@@ -39,8 +48,8 @@ function viewer(prefix: string): Page {
 export default {
   watch: ["../../../agents/*.ts", "../../../docs/**/*.md"],
   paths: (): Page[] => [
-    ...linkedFiles().map(source),
-    ...prefixes.map(viewer),
-    ...prefixes.flatMap((prefix) => [...lessons.keys()].flatMap((name) => difference(name, prefix))),
+    ...linkedFiles().map(sourcePage),
+    ...prefixes.map(viewerPage),
+    ...prefixes.flatMap((prefix) => [...lessons.keys()].flatMap((name) => changesPages(name, prefix))),
   ],
 };

@@ -1,4 +1,4 @@
-/** The built site on a server of its own, and a Chromium to look at it. */
+/** Serves the built site and opens it in Chromium. */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 
 const DIST = fileURLToPath(new URL("../.vitepress/test", import.meta.url));
-const BASE = "/six-lessons/"; // npm run test:site builds for such a place, so that an address without it is found out
+const BASE = "/six-lessons/"; // npm run test:site builds for this path, so that links without it fail
 const TYPES: Record<string, string> = {
   ".html": "text/html",
   ".js": "text/javascript",
@@ -17,12 +17,11 @@ const TYPES: Record<string, string> = {
   ".svg": "image/svg+xml",
 };
 
-/** Paths of all pages, `index.html` and `zh/s01_agent_loop.html` for example. */
-export const pages = readdirSync(DIST, { recursive: true, encoding: "utf8" })
+/** The paths of all pages, such as `index.html` and `zh/s01_agent_loop.html`. */
+export const builtPages = readdirSync(DIST, { recursive: true, encoding: "utf8" })
   .filter((path) => path.endsWith(".html") && path !== "404.html")
   .sort();
-export const hasChinese = pages.includes("zh/index.html");
-export const read = (page: string) => readFileSync(join(DIST, page), "utf8");
+export const htmlOf = (page: string) => readFileSync(join(DIST, page), "utf8");
 
 const server = createServer(({ url = "" }, response) => {
   const path = decodeURI(new URL(url, "http://localhost").pathname);
@@ -35,16 +34,16 @@ const server = createServer(({ url = "" }, response) => {
   response.end(found ? readFileSync(file) : "");
 }).listen(0, "127.0.0.1");
 await new Promise((resolve) => server.once("listening", resolve));
-export const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-export const addressOf = (page: string) => `${origin}${BASE}${page}`;
-/** The page that an address on the site is of, if it is on the site. */
+export const siteOrigin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+export const urlOf = (page: string) => `${siteOrigin}${BASE}${page}`;
+/** The page at an address, if the address is on the site. */
 export const pageAt = (address: string) =>
-  address.startsWith(origin + BASE)
+  address.startsWith(siteOrigin + BASE)
     ? decodeURI(new URL(address).pathname.slice(BASE.length)).replace(/(^|\/)$/, "$1index.html")
     : undefined;
 
-/** A Chromium of the system; where there is none, the one from a package, which runs on Linux. */
-async function program(): Promise<string> {
+/** The installed Chromium, or else the one from a package, which runs on Linux. */
+async function findChromium(): Promise<string> {
   const { CHROMIUM } = process.env;
   const places = [
     "/usr/bin/chromium",
@@ -55,7 +54,7 @@ async function program(): Promise<string> {
   ];
   const found = CHROMIUM || places.find((place) => existsSync(place));
   if (found && found !== "package") return found;
-  const folder = mkdtempSync(join(tmpdir(), "chromium-")); // each process unpacks its own
+  const folder = mkdtempSync(join(tmpdir(), "chromium-")); // each test process unpacks its own
   after(() => rmSync(folder, { recursive: true, force: true }));
   process.env.TMPDIR = folder;
   const { default: packaged } = await import("@sparticuz/chromium");
@@ -64,7 +63,7 @@ async function program(): Promise<string> {
 
 const OFFLINE = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"];
 const browser = await chromium.launch({
-  executablePath: await program(),
+  executablePath: await findChromium(),
   args: ["--headless", "--no-sandbox", "--disable-gpu", ...OFFLINE],
 });
 after(async () => {
@@ -73,35 +72,35 @@ after(async () => {
 });
 
 export const WIDE = { width: 1440, height: 900 };
-export const PHONE = { width: 390, height: 800 };
+export const PHONE = { width: 390, height: 844 };
 
-/** Goes to a page and waits until Vue has it, if scripts run. */
-export async function open(tab: Page, page: string): Promise<void> {
-  await tab.goto(addressOf(page));
+/** Opens a page and waits until Vue runs. */
+export async function openPage(tab: Page, page: string): Promise<void> {
+  await tab.goto(urlOf(page));
   await tab.waitForFunction('"__vue_app__" in document.querySelector("#app")');
 }
 
 const contexts = new Map<string, Promise<BrowserContext>>();
-/** One for all that look at pages in the same way: what it has loaded it doesn't load again. */
+/** Tests with the same options share a context, and so its cache. */
 function contextFor(options: BrowserContextOptions): Promise<BrowserContext> {
   const key = JSON.stringify(options);
   const context = contexts.get(key) ?? browser.newContext(options);
   contexts.set(key, context);
-  context.then((it) => it.once("close", () => contexts.delete(key)));
+  context.then((opened) => opened.once("close", () => contexts.delete(key)));
   return context;
 }
 
-/** Opens a page in a tab of its own, for as long as the work takes. */
-export async function visit<Result>(
+/** Opens a page in a tab of its own and closes the tab after the work. */
+export async function inTab<Result>(
   page: string,
   options: BrowserContextOptions,
   work: (page: Page) => Promise<Result>,
 ): Promise<Result> {
   const context = await contextFor({ viewport: WIDE, ...options });
   const tab = await context.newPage();
-  tab.setDefaultTimeout(120_000); // for what never comes: a busy machine is slow
+  tab.setDefaultTimeout(120_000); // a busy machine is slow
   try {
-    await (options.javaScriptEnabled === false ? tab.goto(addressOf(page)) : open(tab, page));
+    await (options.javaScriptEnabled === false ? tab.goto(urlOf(page)) : openPage(tab, page));
     return await work(tab);
   } finally {
     await tab.close();

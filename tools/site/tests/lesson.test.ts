@@ -1,20 +1,17 @@
-/** A lesson's page beside its run, in a Chromium. */
+/** A lesson's page beside its recorded run, in Chromium. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { describe, test } from "node:test";
 import type { Page } from "playwright-core";
-import { ROOT } from "../.vitepress/files.ts";
-import { hasChinese, PHONE, pages, read, S01, scrollTo, visit, WIDE } from "./browser.ts";
+import { builtPages, htmlOf, inTab, PHONE, S01, scrollTo, WIDE } from "./browser.ts";
 
-const lessons = pages.filter((page) => /^s\d\d_/.test(page));
+const lessons = builtPages.filter((page) => /^s\d\d_/.test(page));
 const isAtStep = (page: Page, name: string) => page.waitForSelector(`.player[data-name="${name}"]`);
-const stepOf = (page: Page) => page.getAttribute(".player", "data-step");
+const twoFrames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))";
 
 describe("a lesson beside its run", () => {
-  test("from the first screen on the right half is the run: the loop with its line, the bar, the messages", async () => {
+  test("the run fills the right half of the first screen: the loop, the bar, the messages, the controls", async () => {
     for (const path of [S01, "s06_context_compact.html", "zh/s03_todo_write.html"])
-      await visit(path, {}, async (page) => {
+      await inTab(path, {}, async (page) => {
         for (const viewport of [WIDE, { width: 1280, height: 800 }]) {
           await page.setViewportSize(viewport);
           const player = await page.locator(".player").boundingBox();
@@ -24,19 +21,19 @@ describe("a lesson beside its run", () => {
             assert.ok(box && box.y > 0 && box.y + box.height <= viewport.height, `${path}: ${part}`);
           }
           assert.match(await page.innerText(".player .script .marked"), /function agentLoop/);
-          const text = await page.locator(".vp-doc h1").boundingBox();
-          assert.ok(text && text.x < viewport.width / 4);
+          const title = await page.locator(".vp-doc h1").boundingBox();
+          assert.ok(title && title.x < viewport.width / 4);
         }
       });
   });
 
-  test("reading on or back moves it to the step that the section is about", async () => {
+  test("scrolling up or down shows the step that the section is about", async () => {
     const order = [
       ["2. One tool", "run bash"],
       ["3. Every call gets a result", "results"],
       ["2. One tool", "run bash"],
     ] as const;
-    await visit(S01, {}, async (page) => {
+    await inTab(S01, {}, async (page) => {
       await isAtStep(page, "start");
       for (const [heading, step] of order) {
         await scrollTo(page, heading);
@@ -48,29 +45,24 @@ describe("a lesson beside its run", () => {
     });
   });
 
-  test("whoever reads a page from top to bottom goes through its run in order, in both languages", () => {
+  test("the sections of a page follow its run in order, in both languages", () => {
     const stepsOn = (page: string) =>
-      [...read(page).matchAll(/<h[23][^>]* data-at="(\d+)"/g)].map(([, at]) => Number(at));
+      [...htmlOf(page).matchAll(/<h[23][^>]* data-at="(\d+)"/g)].map(([, at]) => Number(at));
     for (const path of lessons) {
       const steps = stepsOn(path);
       assert.ok(steps.length >= 4, path);
-      assert.deepEqual(
-        steps,
-        steps.toSorted((a, b) => a - b),
-        path,
-      );
-      if (hasChinese) assert.deepEqual(stepsOn(`zh/${path}`), steps, path);
+      const inOrder = steps.toSorted((a, b) => a - b);
+      assert.deepEqual([steps, stepsOn(`zh/${path}`)], [inOrder, steps], path);
     }
   });
 
-  test("a section without a step of its own shows the lines that it is about", async () => {
+  test("a section without a step shows the lines it's about", async () => {
     const shown = [
-      [S01, "4. The history stays valid", /if \(isBadRequest\(error\)\)/],
       [S01, "5. What keeps it alive", /^\/\/ That is the agent\./],
       ["s06_context_compact.html", "5. What stays", /function unfinishedRequests/],
     ] as const;
     for (const [path, heading, code] of shown)
-      await visit(path, {}, async (page) => {
+      await inTab(path, {}, async (page) => {
         await scrollTo(page, heading);
         const line = page.locator(".player .script .ran", { hasText: code });
         await line.waitFor();
@@ -79,12 +71,12 @@ describe("a lesson beside its run", () => {
       });
   });
 
-  test("what one plays by hand is not undone by scrolling, until it is told to follow again", async () => {
-    await visit(S01, {}, async (page) => {
+  test("scrolling doesn't move a run that the reader has moved, until it's told to follow again", async () => {
+    await inTab(S01, {}, async (page) => {
       await page.click('.player [data-do="next"]');
       await scrollTo(page, "3. Every call gets a result");
-      await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
-      assert.equal(await stepOf(page), "1");
+      await page.evaluate(twoFrames);
+      assert.equal(await page.getAttribute(".player", "data-step"), "1");
       await page.getByLabel("follows the text").check();
       await isAtStep(page, "results");
       await scrollTo(page, "2. One tool");
@@ -92,16 +84,8 @@ describe("a lesson beside its run", () => {
     });
   });
 
-  test("without JavaScript the whole script and the whole run are there", async () => {
-    await visit(S01, { javaScriptEnabled: false }, async (page) => {
-      const lines = await page.locator(".player .script .line").allTextContents();
-      assert.equal(lines.join("\n"), readFileSync(join(ROOT, "agents/s01_agent_loop.ts"), "utf8").trimEnd());
-      assert.match(await page.innerText(".player .messages"), /it printed: Hello, World!/);
-    });
-  });
-
-  test("above the text a menu lists the sections of the page, and leads to them", async () => {
-    await visit(S01, {}, async (page) => {
+  test("a menu above the text leads to each section", async () => {
+    await inTab(S01, {}, async (page) => {
       await page.click('.VPLocalNav button:has-text("On this page")');
       await page.click('.VPLocalNav a:has-text("Try it")');
       await page.waitForFunction(() => {
@@ -111,46 +95,35 @@ describe("a lesson beside its run", () => {
     });
   });
 
-  test("the code that the text quotes is whole at each width", async () => {
-    await visit(S01, {}, async (page) => {
-      for (const viewport of [WIDE, PHONE]) {
-        await page.setViewportSize(viewport);
-        const isClipped = (element: Element) => element.scrollWidth > element.clientWidth;
-        for (const code of await page.locator(":is(.language-ts, .language-console) pre").all())
-          assert.equal(await code.evaluate(isClipped), false, await code.innerText());
-      }
-    });
-  });
-
-  test("the page stays in its place while its scripts arrive", async () => {
+  test("nothing moves while the scripts of a page arrive", async () => {
     for (const path of [S01, "index.html"])
-      await visit(path, {}, async (page) => {
+      await inTab(path, {}, async (page) => {
         await page.addInitScript(`
         window.shift = 0;
         new PerformanceObserver((list) => {
-          for (const { value, sources } of list.getEntries()) // VitePress' own bar at the top does move a little
+          for (const { value, sources } of list.getEntries()) // VitePress' own bar moves a little
             if (sources.some(({ node }) => !node?.parentElement?.closest(".VPNav"))) window.shift += value;
         }).observe({ type: "layout-shift", buffered: true });`);
         await page.reload();
         await page.waitForSelector(".player[data-step]");
-        await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+        await page.evaluate(twoFrames);
         assert.equal(await page.evaluate("window.shift"), 0, path);
       });
   });
 
-  test("in a narrow window it is in the text, before the first section, and does not follow", async () => {
-    await visit(S01, { viewport: PHONE }, async (page) => {
-      const [player, heading] = [page.locator(".player"), page.locator(".vp-doc h2").first()];
-      const [above, below] = [await player.boundingBox(), await heading.boundingBox()];
+  test("in a narrow window the player stands in the text, before the first section, and doesn't follow it", async () => {
+    await inTab(S01, { viewport: PHONE }, async (page) => {
+      const above = await page.locator(".player").boundingBox();
+      const below = await page.locator(".vp-doc h2").first().boundingBox();
       assert.ok(above && below && above.y + above.height <= below.y);
       await scrollTo(page, "3. Every call gets a result");
-      await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
-      assert.equal(await stepOf(page), "0");
+      await page.evaluate(twoFrames);
+      assert.equal(await page.getAttribute(".player", "data-step"), "0");
     });
   });
 
-  test("the next lesson brings the next run", async () => {
-    await visit(S01, {}, async (page) => {
+  test("the next lesson brings its own run", async () => {
+    await inTab(S01, {}, async (page) => {
       await page.click(".pager-link.next");
       await page.waitForSelector('.player[data-step] a:has-text("agents/s02_tool_use.ts")');
       await scrollTo(page, "3. Read, edit, write");

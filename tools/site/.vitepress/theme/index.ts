@@ -3,7 +3,7 @@ import DefaultTheme from "vitepress/theme-without-fonts";
 import { h } from "vue";
 import ContextViewer from "./ContextViewer.vue";
 import { sameSection } from "./languages.ts";
-import { startPlayers } from "./player.ts";
+import { startPlayers } from "./playback.ts";
 import { showLinesOfAddress } from "./source.ts";
 import "./style.css";
 import "./player.css";

@@ -1,17 +1,16 @@
-/** A source's page: `#L64-L70` in its address marks these lines and scrolls to them. */
+/** Marks the lines in the address of a source's page (`#L64-L70`) and scrolls to them. */
 import { inBrowser, type Router } from "vitepress";
 import { nextTick } from "vue";
 
-export type Lines = { from: number; to: number };
+type Lines = { from: number; to: number };
 
-/** `#L64-L70`, `#L64` → both lines */
-export function linesOf(hash: string): Lines | undefined {
+function linesInHash(hash: string): Lines | undefined {
   const [, from, to = from] = /#L(\d+)(?:-L(\d+))?$/.exec(hash) ?? [];
   return from ? { from: Number(from), to: Number(to) } : undefined;
 }
 
-function show(): void {
-  const marked = linesOf(location.hash);
+function markLines(): void {
+  const marked = linesInHash(location.hash);
   const lines = document.querySelectorAll(".source .vp-doc .line");
   for (const [i, line] of lines.entries())
     line.classList.toggle("marked", !!marked && i + 1 >= marked.from && i + 1 <= marked.to);
@@ -24,7 +23,7 @@ export function showLinesOfAddress(router: Router): void {
   router.onAfterRouteChange = async (to) => {
     await after?.(to);
     await nextTick();
-    requestAnimationFrame(show);
+    requestAnimationFrame(markLines);
   };
-  addEventListener("hashchange", show);
+  addEventListener("hashchange", markLines);
 }

@@ -1,14 +1,14 @@
-/** Makes the recorded runs of a page go step by step. What there is to show is in the page: `player.ts` beside the config. */
+/** Plays the recorded runs on a page step by step. `player.ts`, beside the config, put everything they show into the page. */
 import type { Step } from "../steps.ts";
 
-const READ = 0.4; // of the window: a heading above this line is of the section that one reads
-const ROW = 22; // pixels: of what was before a line is in sight, also above a message that is longer than the box
+const READ = 0.4; // a heading in this top part of the window begins the section being read
+const ROW = 22; // pixels of earlier messages that stay in sight above a long message
 
 export function startPlayers(): void {
   for (const root of document.querySelectorAll<HTMLElement>(".player:not([data-step])")) new Player(root);
 }
 
-/** How long one reads a sentence, in ms. A Chinese character takes as long as a short word. */
+/** The milliseconds it takes to read a step's sentence. A Chinese character takes as long as a short word. */
 const timeFor = ({ says, code = "" }: Step) => 1_200 + 45 * (says + code).replace(/\p{Script=Han}/gu, "word").length;
 
 class Player {
@@ -47,7 +47,7 @@ class Player {
     this.slider.value = String(this.now);
     this.find(".count").textContent = `${this.now + 1} / ${this.steps.length}`;
     this.slider.setAttribute("aria-valuetext", `${this.now + 1} / ${this.steps.length}: ${step.says}`);
-    this.find("[data-do=previous]").ariaDisabled = String(this.now === 0); // and not disabled: that takes the focus away
+    this.find("[data-do=previous]").ariaDisabled = String(this.now === 0); // `disabled` would take the focus away
     this.find("[data-do=next]").ariaDisabled = String(this.now === last);
     this.showLine(step);
     this.showRequest(step);
@@ -66,7 +66,7 @@ class Player {
     this.lookAt(first, last, line);
   }
 
-  /** Shows that lines ran, and has one of them in sight. */
+  /** Marks lines as having run and scrolls one of them into sight. */
   lookAt(first: number, last: number, line = first): void {
     const lines = this.all(".line");
     for (const { dataset, classList } of lines)
@@ -94,7 +94,7 @@ class Player {
     }
   }
 
-  /** Rounds before the one that goes on are a line each. What was added last is in sight, with what was before. */
+  /** Shortens earlier rounds to a line for each message, and scrolls to what was added last. */
   showMessages(): void {
     const { now } = this;
     const began = this.steps.findLastIndex(({ mark }, i) => i <= now && mark);
@@ -111,10 +111,10 @@ class Player {
     const last = shown.at(-1);
     const newest = shown.findLast((item) => !item.matches(".brief, .old, .event")) ?? last;
     if (!newest || !last) return;
-    const height = last.offsetTop + last.offsetHeight - newest.offsetTop; // with the lines that follow it
-    const room = Math.max(0, messages.clientHeight - height - 10); // pixels: the padding below
+    const height = last.offsetTop + last.offsetHeight - newest.offsetTop; // including the short lines that follow
+    const room = Math.max(0, messages.clientHeight - height - 10); // pixels of padding below
     const above = height > messages.clientHeight ? ROW : room;
-    messages.scrollTop = shown.find(({ offsetTop }) => offsetTop >= newest.offsetTop - above)?.offsetTop ?? 0; // a whole row
+    messages.scrollTop = shown.find(({ offsetTop }) => offsetTop >= newest.offsetTop - above)?.offsetTop ?? 0; // so that no row is cut
   }
 
   stop(): void {
@@ -123,7 +123,7 @@ class Player {
     this.find(".play").textContent = this.find(".play").dataset.play ?? "";
   }
 
-  /** By hand: it stops, and no longer follows the text. */
+  /** The reader takes over: playing stops, and so does following the text. */
   take(step: number): void {
     this.stop();
     if (this.follows) this.follows.checked = false;
@@ -165,7 +165,7 @@ class Player {
     this.slider.addEventListener("input", () => this.take(Number(this.slider.value)));
   }
 
-  /** Reading on moves it to the step, or the lines, that the section is about, where it is beside the text. */
+  /** Where the player stands beside the text, reading on shows the step or the lines of the current section. */
   watch(): void {
     const sections = [...document.querySelectorAll<HTMLElement>(".vp-doc :is([data-at], [data-lines])")];
     const follow = () => {
