@@ -1,14 +1,15 @@
-// The form of a lesson: a header that tells the truth, regions that grow from lesson to lesson, sizes, and one file that
-// runs alone. How long and how complex a function may be, biome.json says.
+// The form of the lessons: true headers, regions that carry over from one lesson to the next, sizes, and files that run on
+// their own. The limits for functions are in biome.json.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, symlinkSync } from "node:fs";
 import { builtinModules } from "node:module";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { diffLines } from "diff";
+import { codeOf, readLessons } from "../tools/lesson/source.ts";
 import { folder } from "./harness.ts";
 
 const ROOT = fileURLToPath(new URL("../", import.meta.url));
@@ -20,6 +21,7 @@ const STEMS = [
   "s05_skill_loading",
   "s06_context_compact",
 ];
+/** The tutorial's names that each lesson exports, besides those of the lesson before. */
 const NAMES: Record<string, string> = {
   s01: "agentLoop runTurn runBash TOOLS SYSTEM MODEL",
   s02: "runRead runWrite runEdit safePath TOOL_HANDLERS",
@@ -28,29 +30,26 @@ const NAMES: Record<string, string> = {
   s05: "SkillLoader",
   s06: "estimateTokens microCompact autoCompact THRESHOLD KEEP_RECENT TRANSCRIPT_DIR",
 };
-const PACKAGES: Record<string, string[]> = { "@anthropic-ai/sdk": ["s01", "s02", "s03", "s04", "s05", "s06"] };
-PACKAGES.zod = ["s02", "s03", "s04", "s05", "s06"];
-PACKAGES.yaml = ["s05", "s06"];
-/** The most lines that a lesson has in all, and that it adds to the lesson before. */
+/** The first lesson that imports each package. */
+const PACKAGES: Record<string, string> = { "@anthropic-ai/sdk": "s01", zod: "s02", yaml: "s05" };
+/** Limits for the lines of a lesson, and for the lines it adds to the lesson before. */
 const MOST_LINES: Record<string, number> = { s01: 352, s06: 1_045 };
 const MOST_ADDED: Record<string, number> = { s02: 162, s03: 58, s04: 38, s05: 80 };
 const MOST_OF_AGENT = 144; // lines of s01 above the dividing line
 
-/** The line between the agent and the rest. */
+/** Separates the agent from the plumbing. */
 const DIVIDER = /^\/\/ That is the agent\. The rest is .*\n/m;
-/** The regions below that line. */
+/** The regions below the divider. */
 const PLUMBING = ["replies", "bash", "terminal", "main"];
 
 const linesOf = (text: string) => text.trimEnd().split("\n");
-const LESSONS = STEMS.map((stem) => {
-  const file = join(ROOT, "agents", `${stem}.ts`);
-  const source = readFileSync(file, "utf8");
-  const [header = ""] = /^\/\*\*\n.*?\n \*\/\n/s.exec(source) ?? [];
-  const region = /^\/\/ #region ([\w-]+)\n(.*?)^\/\/ #endregion\n/gms;
-  const found = [...source.matchAll(region)].map(([, name = "", text = ""]) => [name, text] as const);
-  const rest = source.slice(header.length).replace(region, "");
-  const names = found.map(([name]) => name);
-  return { stem, short: stem.slice(0, 3), file, source, header, names, regions: new Map(found), rest };
+const LESSONS = [...readLessons(ROOT).values()].map((lesson) => {
+  const { name: short, lines, header } = lesson;
+  const regions = new Map([...lesson.regions].map(([name, region]) => [name, codeOf(lesson, region).join("\n")]));
+  const known = [{ from: 2, to: header.length + 1 }, ...lesson.regions.values()]; // and the lines around each
+  const outside = lines.filter((_, i) => !known.some(({ from, to }) => i + 2 >= from && i <= to));
+  const file = join(ROOT, lesson.file);
+  return { short, file, source: lines.join("\n"), header, names: [...regions.keys()], regions, outside };
 });
 const [S01 = assert.fail()] = LESSONS;
 
@@ -61,44 +60,43 @@ test("there are six lessons and nothing else", () => {
   );
 });
 
-for (const [i, { stem, short, source, header, names, regions, rest }] of LESSONS.entries()) {
+for (const [i, { short, source, header, names, regions, outside }] of LESSONS.entries()) {
   const before = LESSONS[i - 1];
 
   describe(short, () => {
-    test("has a header: title, the idea in one sentence, a diagram, what it needs, and how to run it", () => {
+    test("has a header with a title, the idea in one sentence, a diagram, its needs, and how to run it", () => {
+      const stem = STEMS[i] ?? "";
       const title = stem.slice(4).replaceAll("_", " ");
-      const opening = `/\\*\\*\\n \\* ${short}: (the )?${title}\\n \\*\\n \\* [A-Z][^.\\n]*\\.\\n`;
-      const diagram = " \\*\\n( \\*( {5}.*)?\\n)+ \\*\\n";
-      const needs = before ? "" : " \\* Needs: .*Node.*bash.*\\n";
-      const run = ` \\* Run: npx tsx agents/${stem}\\.ts.*\\n( \\* {6}.*\\n)?`;
-      const seeIt = short === "s06" ? ` \\* See it compact: .*npx tsx agents/${stem}\\.ts.*\\n` : "";
-      assert.match(
-        header,
-        new RegExp(`^${opening}${diagram}( \\* (Same|New|Changed) .*\\n)+${needs}${run}${seeIt} \\*/\\n$`),
-      );
+      const opening = `${short}: (the )?${title}\\n\\n[A-Z][^.\\n]*\\.\\n`;
+      const diagram = "\\n(( {4}.*)?\\n)+\\n";
+      const needs = before ? "" : "Needs: .*Node.*bash.*\\n";
+      const run = `Run: npx tsx agents/${stem}\\.ts.*\\n( {5}.*\\n)?`;
+      const seeIt = short === "s06" ? `See it compact: .*npx tsx agents/${stem}\\.ts.*\\n` : "";
+      const whole = new RegExp(`^${opening}${diagram}((Same|New|Changed) .*\\n)+${needs}${run}${seeIt}$`);
+      assert.match(`${header.join("\n")}\n`, whole);
     });
 
-    test("says in its header which regions are the same as before, new and changed", () => {
+    test("has a header that says which regions are the same as before, new and changed", () => {
       const isSame = (name: string) => regions.get(name) === before?.regions.get(name);
       const old = names.filter((name) => before?.regions.has(name));
-      const lines = [` * New in ${short}: ${names.filter((name) => !old.includes(name)).join(", ")}`];
+      const lines = [`New in ${short}: ${names.filter((name) => !old.includes(name)).join(", ")}`];
       if (before) {
-        lines.unshift(` * Same as ${before.short}: ${old.filter(isSame).join(", ")}`);
-        lines.push(` * Changed from ${before.short}: ${old.filter((name) => !isSame(name)).join(", ")}`);
+        lines.unshift(`Same as ${before.short}: ${old.filter(isSame).join(", ")}`);
+        lines.push(`Changed from ${before.short}: ${old.filter((name) => !isSame(name)).join(", ")}`);
       }
-      assert.deepEqual(header.match(/^ \* (Same|New|Changed) .*$/gm), lines);
+      const said = header.filter((line) => /^(Same|New|Changed) /.test(line));
+      assert.deepEqual(said, lines);
     });
 
-    test("has every region of the lesson before, in the same order, and no code outside of regions", () => {
+    test("keeps the regions of the lesson before in their order, and has no code outside its regions", () => {
       assert.deepEqual(
         names.filter((name) => before?.regions.has(name)),
         before?.names ?? [],
       );
-      assert.equal(regions.size, names.length, "a name is there twice");
-      assert.equal(rest.replace(DIVIDER, "").trim(), "");
+      assert.equal(outside.join("\n").replace(DIVIDER, "").trim(), "");
     });
 
-    test("has the agent first, then a line that says so, and below it what can wait for a second reading", () => {
+    test("puts the agent first, then the divider, then the plumbing", () => {
       const [, below = ""] = source.split(DIVIDER);
       assert.deepEqual(
         [...below.matchAll(/^\/\/ #region (\w+)/gm)].map(([, name]) => name),
@@ -106,7 +104,7 @@ for (const [i, { stem, short, source, header, names, regions, rest }] of LESSONS
       );
     });
 
-    test("keeps to its size: lines in all, lines added, and 120 columns", () => {
+    test("stays within its limits: lines in total, lines added, and 120 columns", () => {
       const changes = diffLines(before?.source ?? "", source);
       const added = changes.reduce((sum, part) => sum + (part.added ? part.count : 0), 0);
       assert.ok(added <= (MOST_ADDED[short] ?? Infinity), `${added} lines are added`);
@@ -117,35 +115,40 @@ for (const [i, { stem, short, source, header, names, regions, rest }] of LESSONS
       );
     });
 
-    test("imports what comes with Node, the SDK, and the packages it needs by now", () => {
+    test("imports only Node's modules and the packages it needs by now", () => {
       const imports = [...source.matchAll(/(?:\bfrom |^import |\bimport\(|\brequire\()"([^"]+)"/gm)].map(
         ([, name = ""]) => name,
       );
-      assert.equal(imports.length, source.match(/\b(import|require)\b[\s({"]/g)?.length, "an import this cannot read");
+      assert.equal(
+        imports.length,
+        source.match(/\b(import|require)\b[\s({"]/g)?.length,
+        "an import that this test can't read",
+      );
       const packages = imports.filter((name) => !(name.startsWith("node:") && builtinModules.includes(name.slice(5))));
       assert.deepEqual(
         packages.sort(),
         Object.keys(PACKAGES)
-          .filter((name) => PACKAGES[name]?.includes(short))
+          .filter((name) => (PACKAGES[name] ?? "") <= short)
           .sort(),
       );
     });
   });
 }
 
-test("the main of s05 only names the skills first: what the suites show of the programs s01 and s06 holds for it, too", () => {
+// The suites run only s01 and s06 as programs, so main must not change much in between.
+test("the main of s05 only adds a line that lists the skills", () => {
   const [s04, s05] = ["s04", "s05"].map((short) =>
     LESSONS.find((lesson) => lesson.short === short)?.regions.get("main"),
   );
   assert.equal(s05?.replace("  announceSkills();\n", ""), s04);
 });
 
-test("a command has as long as bash's description tells the model", () => {
+test("a command times out when bash's description says it does", () => {
   const [, seconds] = /Times out after (\d+) s\./.exec(S01.source) ?? [];
   assert.match(S01.source, new RegExp(`function runBash\\(.*timeoutMs = ${seconds}_000\\)`));
 });
 
-test("the loop of s01 is complete by line 60 and has at most 12 lines of code, none of them a guard", () => {
+test("the loop of s01 ends by line 60 and has at most 12 lines of code, without guards", () => {
   const lines = linesOf(S01.source);
   const begin = lines.findIndex((line) => line.startsWith("export async function agentLoop"));
   const end = lines.indexOf("}", begin) + 1;
@@ -156,11 +159,11 @@ test("the loop of s01 is complete by line 60 and has at most 12 lines of code, n
   assert.deepEqual(
     guards.map((line) => line.trim().split(" // ")[0]),
     ["if (calls.length === 0) return reply;"],
-    "the only question is whether the model calls tools",
+    "the only condition is whether the model calls tools",
   );
 });
 
-test("the agent of s01 is setup, loop, tools and turn, in fewer than 140 lines", () => {
+test("the agent of s01 is setup, loop, tools and turn, in at most 144 lines", () => {
   const [agent = ""] = S01.source.split(DIVIDER);
   assert.deepEqual(
     [...agent.matchAll(/#region (\w+)/g)].map(([, name]) => name),
@@ -169,11 +172,11 @@ test("the agent of s01 is setup, loop, tools and turn, in fewer than 140 lines",
   assert.ok(linesOf(agent).length <= MOST_OF_AGENT, `it has ${linesOf(agent).length} lines`);
 });
 
-test("a copy of a lesson runs elsewhere: importing it prints nothing, needs no key and exports the tutorial's names", () => {
+test("a lesson can be copied elsewhere; importing it prints nothing, needs no key and exports the tutorial's names", () => {
   const elsewhere = mkdtempSync(join(folder, "elsewhere-"));
   symlinkSync(join(ROOT, "node_modules"), join(elsewhere, "node_modules"));
   const urls = LESSONS.map(({ short, file }) => {
-    mkdirSync(join(elsewhere, short)); // a folder each: a lesson needs no other
+    mkdirSync(join(elsewhere, short)); // in separate folders: lessons don't need each other
     cpSync(file, join(elsewhere, short, "lesson.ts"));
     return pathToFileURL(join(elsewhere, short, "lesson.ts")).href;
   });

@@ -1,4 +1,4 @@
-/** What the pages show of the lessons: header, regions, declarations, and the difference to the lesson before. */
+/** Parses the lessons: their headers, regions and declarations, and what each adds to the lesson before it. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "@babel/parser";
@@ -20,18 +20,18 @@ import {
 } from "@babel/types";
 import { structuredPatch } from "diff";
 
-/** Lines of a file, both included, as editors count them. */
+/** The first and the last line of a part of a file, counted from 1. */
 export type Lines = { from: number; to: number };
-/** A declaration with the comments right above. `body`: of a function, without its braces. */
+/** A declaration and the comments right above it. A function's `body` excludes its braces. */
 export type Part = Lines & { body?: Lines };
-/** A version of a lesson, and what it declares. */
+/** The lines of a lesson, ours or a reader's, and its declarations by name. */
 export type Code = { lines: string[]; parts: Map<string, Part> };
 export type Lesson = Code & {
   name: string; // s03
   file: string; // agents/s03_todo_write.ts
   page: string; // docs/s03_todo_write.md
-  header: string[]; // the lines of the comment that opens the file, without its marks
-  regions: Map<string, Lines>; // without the marks
+  header: string[]; // the lines inside the comment at the top, each without its " * "
+  regions: Map<string, Lines>; // without the #region and #endregion lines
   before?: Lesson;
 };
 
@@ -58,12 +58,12 @@ export function readLessons(root: string): Map<string, Lesson> {
 
 const linesOf = ({ loc }: Node | Comment): Lines => ({ from: loc?.start.line ?? 0, to: loc?.end.line ?? 0 });
 
-/** The line where code begins, with the comments right above it. */
+/** The line where a declaration begins, counting the comments right above it. */
 function startOf(node: Node, lines: string[]): number {
   let { from } = linesOf(node);
   for (const comment of (node.leadingComments ?? []).map(linesOf).reverse()) {
-    const isOwn = /^\s*\/[/*](?! #)/.test(lines[comment.from - 1] ?? ""); // not behind code, and no mark of a region
-    if (isOwn && comment.to === from - 1) from = comment.from;
+    const isWholeLine = /^\s*\/[/*](?! #)/.test(lines[comment.from - 1] ?? ""); // neither trailing nor a #region
+    if (isWholeLine && comment.to === from - 1) from = comment.from;
   }
   return from;
 }
@@ -75,21 +75,22 @@ function startOf(node: Node, lines: string[]): number {
 export function read(text: string): Code {
   const lines = text.split("\n");
   const parts = new Map<string, Part>();
+  const add = (name: string, node: Node, body?: Lines) =>
+    parts.set(name, { from: startOf(node, lines), to: linesOf(node).to, body });
   const { program } = parse(text, { sourceType: "module", plugins: ["typescript"], errorRecovery: true });
   for (const statement of program.body) {
     const [name, value] = declaredBy(statement);
-    if (!name) continue;
-    parts.set(name, { from: startOf(statement, lines), to: linesOf(statement).to, body: bodyOf(value) });
-    for (const member of isClassDeclaration(value) ? value.body.body : []) {
+    if (name) add(name, statement, bodyOf(value));
+    if (!name || !isClassDeclaration(value)) continue;
+    for (const member of value.body.body) {
       const body = bodyOf(isClassProperty(member) ? member.value : member);
-      const method = "key" in member && isIdentifier(member.key) && `${name}.${member.key.name}`;
-      if (method && body) parts.set(method, { from: startOf(member, lines), to: linesOf(member).to, body });
+      if (body && "key" in member && isIdentifier(member.key)) add(`${name}.${member.key.name}`, member, body);
     }
   }
   return { lines, parts };
 }
 
-/** What a statement declares: its name and its value. */
+/** The name and the value that a statement declares. */
 function declaredBy(statement: Statement): [name?: string, value?: Node | null] {
   const declaration = isExportNamedDeclaration(statement) ? statement.declaration : statement;
   if (isVariableDeclaration(declaration)) {
@@ -110,7 +111,7 @@ function bodyOf(value: Node | null | undefined): Lines | undefined {
   return { from: braces.from + 1, to: braces.to - 1 };
 }
 
-/** What each region is, compared with the lesson before; in the first lesson all are new. */
+/** Compares each region with the lesson before it. In s01, every region is new. */
 export function changes(lesson: Lesson) {
   const { before, regions } = lesson;
   return [...regions].map(([name, region]) => {
