@@ -7,6 +7,7 @@ import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { codeHash } from "../lesson/hash.ts";
+import { DEFAULTS, OFFLINE, TSX } from "../lesson/start.ts";
 import { allOf, BUDGET, changesIn, MOST, newestOf, SHORTEST } from "./choose.ts";
 import { oracle } from "./oracle.ts";
 import { fetchSessions } from "./public.ts";
@@ -31,11 +32,10 @@ const S06 = readFileSync(join(ROOT, "agents/s06_context_compact.ts"), "utf8");
 
 function startWorker(folder: string): ChildProcess {
   mkdirSync(folder);
-  const own = Object.entries(process.env).filter(([name]) => !/^(COMPACT_|CONTEXT_WINDOW$|THINKING$)/.test(name));
   return fork(join(ROOT, "tools/bench/replay.ts"), {
     cwd: folder,
-    env: { ...Object.fromEntries(own), ANTHROPIC_API_KEY: "offline", ANTHROPIC_AUTH_TOKEN: "" },
-    execArgv: ["--import", import.meta.resolve("tsx")],
+    env: { ...process.env, ...DEFAULTS, ...OFFLINE },
+    execArgv: TSX,
   });
 }
 

@@ -1,4 +1,5 @@
 /** The strategies that the bench compares: s06 with other constants or another line, and the textbook with its own loop. */
+import { COLD_LINE, COLD_LINES_AT_50000 } from "../lesson/wording.ts";
 
 export type Strategy = {
   name: string;
@@ -7,11 +8,6 @@ export type Strategy = {
   /** Replaces the line of s06 that acts when a request finds the cache cold. */
   whenCold?: string;
 };
-
-const HELD_TO_50000 = `\
-  const isTooLong = () => isColdRequest(messages, state) && estimateTokens(messages, options) > 50_000;
-  if (isTooLong()) clearOldResults(messages, options, 20_000);
-  if (isTooLong()) await autoCompact(messages, "auto", options);`;
 
 /** `npm run bench -- FOLDER` runs the first four unless told otherwise. The loop of `textbook` is in textbook.ts. */
 export const STRATEGIES: Strategy[] = [
@@ -27,7 +23,7 @@ export const STRATEGIES: Strategy[] = [
   { name: "s06 from 30k", constants: { COLD_SAVINGS: "30_000" } },
   { name: "s06 from 10k with threshold 120k", constants: { COLD_SAVINGS: "10_000", THRESHOLD: "120_000" } },
   { name: "s06 from 10k with threshold 140k", constants: { COLD_SAVINGS: "10_000", THRESHOLD: "140_000" } },
-  { name: "cold held to 50k", whenCold: HELD_TO_50000 },
+  { name: "cold held to 50k", whenCold: COLD_LINES_AT_50000 },
 ];
 
 /** The source of s06 as a strategy changes it. @throws unless s06 has each thing to replace exactly once */
@@ -41,6 +37,6 @@ export function sourceOf(s06: string, { name, constants = {}, whenCold }: Strate
   for (const [constant, value] of Object.entries(constants)) {
     replace(`constant ${constant}`, new RegExp(`^(export const ${constant} = ).*?;(?= //|$)`, "gm"), `$1${value};`);
   }
-  if (whenCold) replace("a line for a cold cache", /^ +if \(isColdRequest\(.*$/gm, whenCold);
+  if (whenCold) replace("a line for a cold cache", COLD_LINE, whenCold);
   return source;
 }

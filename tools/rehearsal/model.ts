@@ -1,30 +1,30 @@
 /**
- * The rehearsal model plays the "Try it" requests of the lessons with real tool calls, so that the lessons run without a
- * key. It isn't a language model but a pure function that knows only what is in the messages: if a compaction loses a
- * fact, the model has lost it as well. Asked for anything else, it says what it is.
+ * The rehearsal model plays the "Try it" requests of the lessons with real tool calls, so that they run without a key. It's
+ * a pure function of the request, not a language model: if a compaction loses a fact, the model has lost it as well. When
+ * it's asked for anything else, it says what it is.
  */
-import { readFileSync } from "node:fs";
 import type Anthropic from "@anthropic-ai/sdk";
 import { blocksOf } from "../api/history.ts";
 import type { Model, Reply, ReplyBlock } from "../api/server.ts";
-import { CLEARED, INTERRUPTED, SAVED, STOPPED, SUMMARY } from "../lesson/wording.ts";
+import { CLEARED, CUT, INTERRUPTED, SAVED, STOPPED, SUMMARY, SUMMARY_REQUEST } from "../lesson/wording.ts";
 
-/** A call in the messages or in a summary. */
+/** A call that was made, found in the messages or in a summary. `key` tells it from other calls of the tool. */
 type Done = { tool: string; key: string; result: string; failed: boolean };
 
-/** What the messages say about the current request. */
+/** What the messages say about the newest request. */
 type View = {
   request: string;
-  /** The calls since the request, in order. Those that a summary names come first. */
+  /** The calls since the request, in order, first those that a summary names. */
   done: Done[];
   /** The names in each folder that was listed. */
   folders: Map<string, string[]>;
   /** The fact in each file, from its text, the model's notes or a summary. */
   facts: Map<string, string>;
-  /** The same for the whole conversation. */
+  /** The facts found in the whole conversation. */
   known: Map<string, string>;
-  /** The newest summary, and whether it comes after the request. */
+  /** The newest summary. */
   summary: string;
+  /** Whether that summary comes after the request. */
   compacted: boolean;
   /** How many results layer 1 has cleared. */
   cleared: number;
@@ -51,7 +51,7 @@ const todo = (note: string, texts: string[], completed: number) =>
     })),
   });
 
-/** Plays each step once, in order; stops at one that failed. */
+/** Plays the steps in order, each once, and stops if one fails. */
 function script(steps: Step[], ending: (view: View) => string): Part["play"] {
   return (view) => {
     const failed = view.done.find((done) => done.failed);
@@ -66,7 +66,7 @@ function script(steps: Step[], ending: (view: View) => string): Part["play"] {
 const resultOf = (view: View, tool: string) =>
   view.done.findLast((done) => done.tool === tool)?.result ?? "(no result)";
 
-/** Reads every file of a folder, one per round, and notes what it found before it goes on. */
+/** Reads every file of a folder, one a round, and notes what each says. Halfway through, it can take another step. */
 function readAll(view: View, folder: string, halfway?: Step): Step | string {
   const listing = view.done.findLast((done) => done.key === `ls -p ${folder}`);
   if (listing?.failed) return `I cannot list ${folder}: ${firstLine(listing.result)}.`;
@@ -81,14 +81,14 @@ function readAll(view: View, folder: string, halfway?: Step): Step | string {
   return `I have read ${which} in ${folder}:\n${lines.join("\n")}`;
 }
 
-/** What the model writes down between calls, so that it survives when the result is cleared. */
+/** A note of the last file's fact, which survives when the result is cleared. */
 function lastNote(view: View): string {
   const last = view.done.findLast((done) => done.tool === "read_file");
   const fact = last && view.facts.get(last.key);
   return fact ? `Noted ${last.key}: ${fact}` : "Now one file at a time.";
 }
 
-/** Reads files round and round until the messages show that something was forgotten. */
+/** Reads the same files over and over until the messages show that something was forgotten. */
 function readUntilForgotten(view: View): Step | string {
   const reads = view.done.filter((done) => done.tool === "read_file").length;
   if (view.compacted)
@@ -101,7 +101,7 @@ function readUntilForgotten(view: View): Step | string {
   return step(lastNote(view), "read_file", { path: `agents/${names[reads % names.length]}` });
 }
 
-/** What a script can truthfully say about a file: counts, no judgement. */
+/** All that a script can honestly say about code: what it can count. */
 function review(view: View): string {
   const code = resultOf(view, "read_file");
   const lines = code.split("\n");
@@ -308,7 +308,7 @@ const PARTS: Part[] = [
   },
 ];
 
-/** The requests it can play, with the lesson that first can carry each out. */
+/** The requests that the model can play, and the first lesson with the tools for each. */
 export const PROMPTS = PARTS.filter((part) => part.prompt).map(({ lesson, prompt }) => ({ lesson, prompt }));
 
 const CONFESSION = `This is a rehearsal, not a language model: a script that can play these requests and nothing else.
@@ -317,28 +317,24 @@ Set ANTHROPIC_API_KEY to talk to a model.`;
 
 // --- reading the messages -------------------------------------------------------------------------------------------
 
-const S06 = readFileSync(new URL("../../agents/s06_context_compact.ts", import.meta.url), "utf8");
-/** The first line of s06's prompt for a summary. Importing s06 instead would load its .env and skills into this process. */
-const [, SUMMARY_PROMPT] = /SUMMARY_PROMPT = `([^`$\n]+)/.exec(S06) ?? [];
-
-/** Whether s06 asks for a summary. The prompt may end with what to keep above all. */
+/** Whether s06 asks for a summary. The rest of its message varies. */
 export function isSummaryCall({ messages }: Pick<Anthropic.MessageCreateParams, "messages">): boolean {
   const last = messages.at(-1);
-  return last?.role === "user" && SUMMARY_PROMPT !== undefined && textOf(last).startsWith(SUMMARY_PROMPT);
+  return last?.role === "user" && String(last.content).startsWith(SUMMARY_REQUEST);
 }
 
 const firstLine = (text: string) => text.split("\n").find((line) => line.trim()) ?? "";
 
-/** What tells one call of a tool from another. */
+/** The part of a call's input that tells it from other calls of the same tool. */
 function keyOf(input: unknown): string {
   const { path, command, name, items, prompt } = Object(input);
   if (Array.isArray(items)) return items.map((item) => Object(item).status).join(",");
   return String(path ?? command ?? name ?? prompt ?? "");
 }
 
-/** One line that says what a file is about: the line that begins with "Fact:", or the first with words in it. */
+/** One line that says what a file is about: its line that begins with "Fact:", or else the first line with a letter. */
 function factOf(text: string): string {
-  const lines = text.split("\n").filter((line) => !line.startsWith(SAVED) && !line.startsWith("[... cut here"));
+  const lines = text.split("\n").filter((line) => !line.startsWith(SAVED) && !line.startsWith(CUT));
   const fact = lines.find((line) => line.startsWith("Fact:"))?.slice(5) ?? lines.find((line) => /\p{L}/u.test(line));
   return (fact ?? "(nothing)")
     .replace(/^[\s/*#<!-]+/, "")
@@ -346,33 +342,29 @@ function factOf(text: string): string {
     .slice(0, 80);
 }
 
-const textOf = ({ content }: Anthropic.MessageParam): string =>
-  blocksOf(content)
-    .map((block) => (block.type === "text" ? block.text : ""))
-    .join("\n");
+const NOTHING_DONE = () => ({ done: [], folders: new Map(), facts: new Map(), compacted: false, cleared: 0 });
 
 /** Reads the messages of a model call from first to last. */
 function look({ messages, system }: Anthropic.MessageCreateParams): View {
-  const fresh = () => ({ done: [], folders: new Map(), facts: new Map(), compacted: false, cleared: 0 });
   const lasting = { known: new Map(), summary: "", system: typeof system === "string" ? system : "" };
-  let view: View = { ...lasting, ...fresh(), request: "" };
+  let view: View = { ...lasting, ...NOTHING_DONE(), request: "" };
   const calls = new Map<string, Anthropic.ToolUseBlockParam>();
   for (const message of messages) {
-    const { role, content } = message;
-    const blocks = blocksOf(content);
-    const results = blocks.filter((block) => block.type === "tool_result");
-    const [first] = blocks;
-    const isRequest = role === "user" && typeof content === "string" && !content.startsWith(STOPPED);
-    if (isRequest) view = { ...view, ...fresh(), request: content };
-    else if (first?.type === "text" && first.text.startsWith(SUMMARY)) readSummary(view, first.text);
-    for (const block of blocks) {
+    const request = requestIn(message);
+    if (request !== undefined) view = { ...view, ...NOTHING_DONE(), request };
+    for (const block of blocksOf(message.content)) {
       if (block.type === "tool_use") calls.set(block.id, block);
-      if (block.type === "thinking") readNotes(view, block.thinking);
-      if (block.type === "text" && message.role === "assistant") readNotes(view, block.text);
+      else if (block.type === "tool_result") readResult(view, calls.get(block.tool_use_id), block);
+      else readWords(view, message.role, block);
     }
-    for (const result of results) readResult(view, calls.get(result.tool_use_id), result);
   }
   return view;
+}
+
+/** The user's request, which is a string in every lesson; undefined if the message is something else. */
+function requestIn({ role, content }: Anthropic.MessageParam): string | undefined {
+  const isRequest = role === "user" && typeof content === "string" && !content.startsWith(STOPPED);
+  return isRequest ? content : undefined;
 }
 
 function learn(view: View, path: string, fact: string): void {
@@ -384,9 +376,16 @@ function readNotes(view: View, text: string): void {
   for (const [, path, fact] of text.matchAll(/^Noted (\S+): (.*)$/gm)) if (path && fact) learn(view, path, fact);
 }
 
+function readWords(view: View, role: string, block: Anthropic.ContentBlockParam): void {
+  if (block.type === "thinking") readNotes(view, block.thinking);
+  if (block.type !== "text") return;
+  if (role === "assistant") readNotes(view, block.text);
+  else if (block.text.startsWith(SUMMARY)) readSummary(view, block.text);
+}
+
 function readResult(view: View, call: Anthropic.ToolUseBlockParam | undefined, result: Anthropic.ToolResultBlockParam) {
   const text = typeof result.content === "string" ? result.content : "";
-  if (!call || text.startsWith(INTERRUPTED)) return; // it may have to be called again
+  if (!call || text.startsWith(INTERRUPTED)) return; // so it has to be called again
   const key = keyOf(call.input);
   const failed = result.is_error === true;
   view.done.push({ tool: call.name, key, result: text, failed });
@@ -424,7 +423,7 @@ function readSummary(view: View, text: string): void {
 
 // --- the reply ------------------------------------------------------------------------------------------------------
 
-/** Plays the part that matches the newest request, or writes a summary if asked for one. */
+/** Plays the part that matches the newest request, or writes a summary when asked for one. */
 export const rehearse: Model = (request) => {
   if (isSummaryCall(request)) return say(summarize(look({ ...request, messages: request.messages.slice(0, -1) })));
   const view = look(request);
@@ -437,7 +436,7 @@ export const rehearse: Model = (request) => {
 
 const say = (text: string): Reply => ({ content: [{ type: "text", text }], thinks: false });
 
-/** A note before a call is thinking, as with real models, or text if the API would return thinking empty. */
+/** Makes a reply. The note before a call is thinking, or text if the API would return empty thinking. */
 function toReply(next: Step | string, { thinking, tools }: Anthropic.MessageCreateParams): Reply {
   if (typeof next === "string") return say(next);
   if (!tools?.some((tool) => "name" in tool && tool.name === next.tool))

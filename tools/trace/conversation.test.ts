@@ -5,7 +5,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { readSession, readSessions } from "../bench/turns.ts";
-import * as wording from "../lesson/wording.ts";
 import { readConversation, type Step, textOf } from "./conversation.ts";
 import { readSessionFile } from "./files.ts";
 
@@ -164,11 +163,6 @@ test("a transcript of s06 goes on across compactions, without what was taken out
   assert.equal(turns[1]?.rounds[0]?.results[0]?.content, "(no result recorded)");
   const names = ["text of the client", "compaction", "withdrawn request", "missing result", "broken line"];
   assert.deepEqual(Object.keys(skipped).sort(), names.sort());
-});
-
-test("s06 says what the tools look for", () => {
-  const s06 = readFileSync(new URL("../../agents/s06_context_compact.ts", import.meta.url), "utf8");
-  for (const words of Object.values(wording)) assert.ok(s06.includes(words), words);
 });
 
 test("the note that a turn was stopped isn't a request", () => {

@@ -1,0 +1,156 @@
+/**
+ * The demo: the rehearsal model carries out one long task in s06 with a small context. All three layers have to act, the
+ * answer has to be right, and no file may be read twice. If a compaction loses facts, the model reads again and the demo
+ * fails.
+ */
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { constants, tmpdir } from "node:os";
+import { join } from "node:path";
+import chart from "simple-ascii-chart";
+import type { JournalEntry, Model, Reply } from "../api/server.ts";
+import { DEFAULTS } from "../lesson/start.ts";
+import { PRINTED } from "../lesson/wording.ts";
+import { readConversation } from "../trace/conversation.ts";
+import { isSummaryCall, rehearse } from "./model.ts";
+import { runOffline } from "./offline.ts";
+
+// A summary brings back files this short, and layer 1 can't clear those, so in the end layer 2 has to act.
+const FILES = 64;
+const FILE_SIZE = 2_000; // characters
+const THRESHOLD = 16_000; // tokens
+const MAX_PROMPT = 1.1 * THRESHOLD; // a call for a summary sends what has just passed the threshold
+const COLOURS = ["amber", "azure", "coral", "ebony", "ivory", "khaki", "mauve", "olive"];
+const REQUEST =
+  "Read every file in the library/ folder one by one and report the fact in each; use the compact tool when half are read.";
+
+/**
+ * Runs the demo and prints what came of it. Returns its exit code.
+ * @param keep a folder to copy the transcript to
+ * @param isVerbose whether to show what s06 prints
+ */
+export async function demo({ keep, isVerbose = false }: { keep?: string; isVerbose?: boolean }): Promise<number> {
+  const folder = temporaryFolder();
+  const facts = fillLibrary(folder);
+  const all = Math.round((FILES * FILE_SIZE) / 3_000);
+  console.log(`[demo: s06 compacts at ${inEnglish(THRESHOLD)} tokens; the ${FILES} files have about ${all},000]`);
+  const env = { ...process.env, ...DEFAULTS, COMPACT_THRESHOLD: String(THRESHOLD) };
+  const run = { folder, model: withProgress(isVerbose), env, isSilent: !isVerbose };
+  const { code, journal } = await runOffline("s06", ["-y", REQUEST], run);
+  const transcripts = join(folder, ".transcripts");
+  if (keep) cpSync(transcripts, keep, { recursive: true });
+  if (process.stdout.isTTY) console.log(); // ends the line of the progress
+  console.log(`${drawPrompts(journal)}\n`);
+  const faults = [...checkLayers(transcripts), ...checkPrompts(journal), ...checkAnswer(journal, facts)];
+  if (code !== 0) faults.push(`s06 ended with exit code ${code}`);
+  if (faults.length > 0) console.log("demo failed; --verbose shows what s06 prints");
+  for (const fault of faults) console.log(`demo failed: ${fault}`); // the last line says so even in `| tail -1`
+  return faults.length === 0 ? 0 : 1;
+}
+
+const inEnglish = (tokens: number) => tokens.toLocaleString("en-US");
+
+/** Makes a folder that is removed when this process ends, also by a signal. */
+function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "six-lessons-"));
+  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+    process.on(signal, () => {
+      console.log(); // ends the line of the progress
+      process.exit(128 + constants.signals[signal]);
+    });
+  return folder;
+}
+
+/** Writes the files. Returns their facts as the answer has to report them. */
+function fillLibrary(folder: string): string[] {
+  mkdirSync(join(folder, "library"));
+  return Array.from({ length: FILES }, (_, i) => {
+    const name = `library/book-${String(i + 1).padStart(2, "0")}.txt`;
+    const fact = `the cover of book ${i + 1} is ${COLOURS[(i * 5) % COLOURS.length]}`;
+    const pages = `Page after page of book ${i + 1}. `.repeat(200).slice(0, FILE_SIZE);
+    writeFileSync(join(folder, name), `${pages}\nFact: ${fact}\n`);
+    return `${name}: ${fact}`;
+  });
+}
+
+/** The files that a reply asks to read. */
+const pathsRead = (blocks: { type: string; name?: string; input?: unknown }[] = []): string[] =>
+  blocks.flatMap(({ type, name, input }) =>
+    type === "tool_use" && name === "read_file" ? String(Object(input).path) : [],
+  );
+
+/** The rehearsal model, except that it shows its progress and gives up if it reads in circles. */
+function withProgress(isVerbose: boolean): Model {
+  let calls = 0;
+  let reads = 0;
+  return (request) => {
+    calls++;
+    const reply: Reply = calls > 3 * FILES ? { content: [{ type: "text", text: "I give up." }] } : rehearse(request);
+    reads += pathsRead(reply.content).length;
+    const isShown = !isVerbose && process.stdout.isTTY;
+    if (isShown) process.stdout.write(`\r[model call ${calls}: ${reads} of ${FILES} files read]`);
+    return reply;
+  };
+}
+
+/** A chart of the prompts' sizes, at most 79 columns wide. */
+function drawPrompts(journal: JournalEntry[]): string {
+  const points = journal.map(({ promptTokens }, i): [number, number] => [i + 1, promptTokens]);
+  const summaries = points.filter((_, i) => isSummaryCall(journal[i]?.request ?? { messages: [] }));
+  const top = Math.max(THRESHOLD, ...points.map(([, tokens]) => tokens));
+  const step = Math.ceil(top / THRESHOLD) * (THRESHOLD / 4);
+  const plot = chart(points, {
+    title: "tokens of each prompt; the line is the threshold, S a call for a summary",
+    width: 68,
+    height: 15,
+    thresholds: [{ y: THRESHOLD }],
+    points: summaries.map(([x, y]) => ({ x, y })),
+    symbols: { point: "S" },
+    customXAxisTicks: points.flatMap(([x]) => (x % 10 === 0 ? [x] : [])),
+    customYAxisTicks: Array.from({ length: Math.floor(top / step) + 1 }, (_, i) => step * i),
+    yRange: [0, top],
+    formatter: inEnglish,
+  });
+  return plot.replace(/ +$/gm, "");
+}
+
+// Each check prints a line or more of figures and returns what is wrong.
+
+function checkLayers(transcripts: string): string[] {
+  const names = existsSync(transcripts) ? readdirSync(transcripts).filter((name) => name.endsWith(".jsonl")) : [];
+  const steps = names.flatMap((name) => readConversation(readFileSync(join(transcripts, name), "utf8")).steps);
+  const faults: string[] = [];
+  for (const [i, [trigger, printed]] of Object.entries(PRINTED).entries()) {
+    const times = steps.filter((step) => step.type === "rewrite" && step.trigger === trigger).length;
+    console.log(`layer ${i + 1}: ${printed} × ${times}`);
+    if (times === 0) faults.push(`layer ${i + 1} did not act`);
+  }
+  return faults;
+}
+
+function checkPrompts(journal: JournalEntry[]): string[] {
+  const replies = journal.filter(({ request }) => !isSummaryCall(request));
+  const most = inEnglish(Math.max(...replies.map(({ promptTokens }) => promptTokens)));
+  const summaries = journal.length - replies.length;
+  console.log(
+    `${journal.length} model calls: ${replies.length} of at most ${most} tokens, and ${summaries} for summaries`,
+  );
+  const faults = journal.flatMap(({ error }) => (error ? `the API rejected a request: ${error}` : []));
+  if (journal.some(({ promptTokens }) => promptTokens > MAX_PROMPT))
+    faults.push("a prompt is far above the threshold: compaction doesn't shorten it");
+  return faults;
+}
+
+function checkAnswer(journal: JournalEntry[], facts: string[]): string[] {
+  const answer = (journal.at(-1)?.reply ?? []).map((block) => (block.type === "text" ? block.text : "")).join("");
+  const missing = facts.filter((fact) => !answer.includes(fact));
+  const reads = journal.flatMap(({ reply }) => pathsRead(reply));
+  const files = new Set(reads).size;
+  const again = reads.length - files;
+  const right = facts.length - missing.length;
+  console.log(`${right} of ${facts.length} facts right, ${files} files read, ${again} of them twice`);
+  const faults: string[] = [];
+  if (missing.length > 0) faults.push(`the answer lacks ${missing.length} facts, such as "${missing[0]}"`);
+  if (again > 0) faults.push(`${again} files were read twice: a compaction lost what was in them`);
+  return faults;
+}
