@@ -25,7 +25,7 @@ export function lessonFile(name: string): string {
 /** Flags that let this version of Node run TypeScript. */
 export const TSX = ["--import", import.meta.resolve("tsx")];
 /** The lessons' settings at their defaults. An empty variable also hides a line of .env. */
-export const DEFAULTS = { CONTEXT_WINDOW: "", COMPACT_THRESHOLD: "", THINKING: "" };
+export const DEFAULTS = { MODEL_ID: "", CONTEXT_WINDOW: "", COMPACT_THRESHOLD: "", THINKING: "" };
 /** The credentials for a server on this machine. */
 export const OFFLINE = { ANTHROPIC_API_KEY: "offline", ANTHROPIC_AUTH_TOKEN: "" };
 
