@@ -23,9 +23,9 @@ import { structuredPatch } from "diff";
 /** The first and the last line of a part of a file, counted from 1. */
 export type Lines = { from: number; to: number };
 /** A declaration and the comments right above it. A function's `body` excludes its braces. */
-export type Part = Lines & { body?: Lines };
+export type Declaration = Lines & { body?: Lines };
 /** The lines of a lesson, ours or a reader's, and its declarations by name. */
-export type Code = { lines: string[]; parts: Map<string, Part> };
+export type Code = { lines: string[]; parts: Map<string, Declaration> };
 export type Lesson = Code & {
   name: string; // s03
   file: string; // agents/s03_todo_write.ts
@@ -56,12 +56,12 @@ export function readLessons(root: string): Map<string, Lesson> {
   return lessons;
 }
 
-const linesOf = ({ loc }: Node | Comment): Lines => ({ from: loc?.start.line ?? 0, to: loc?.end.line ?? 0 });
+const spanOf = ({ loc }: Node | Comment): Lines => ({ from: loc?.start.line ?? 0, to: loc?.end.line ?? 0 });
 
 /** The line where a declaration begins, counting the comments right above it. */
 function startOf(node: Node, lines: string[]): number {
-  let { from } = linesOf(node);
-  for (const comment of (node.leadingComments ?? []).map(linesOf).reverse()) {
+  let { from } = spanOf(node);
+  for (const comment of (node.leadingComments ?? []).map(spanOf).reverse()) {
     const isWholeLine = /^\s*\/[/*](?! #)/.test(lines[comment.from - 1] ?? ""); // neither trailing nor a #region
     if (isWholeLine && comment.to === from - 1) from = comment.from;
   }
@@ -74,9 +74,9 @@ function startOf(node: Node, lines: string[]): number {
  */
 export function read(text: string): Code {
   const lines = text.split("\n");
-  const parts = new Map<string, Part>();
+  const parts = new Map<string, Declaration>();
   const add = (name: string, node: Node, body?: Lines) =>
-    parts.set(name, { from: startOf(node, lines), to: linesOf(node).to, body });
+    parts.set(name, { from: startOf(node, lines), to: spanOf(node).to, body });
   const { program } = parse(text, { sourceType: "module", plugins: ["typescript"], errorRecovery: true });
   for (const statement of program.body) {
     const [name, value] = declaredBy(statement);
@@ -107,7 +107,7 @@ function declaredBy(statement: Statement): [name?: string, value?: Node | null] 
 
 function bodyOf(value: Node | null | undefined): Lines | undefined {
   if (!isFunction(value)) return;
-  const braces = linesOf(value.body);
+  const braces = spanOf(value.body);
   return { from: braces.from + 1, to: braces.to - 1 };
 }
 

@@ -11,6 +11,7 @@ import type { JournalEntry, Model, Reply } from "../api/server.ts";
 import { DEFAULTS } from "../lesson/start.ts";
 import { PRINTED } from "../lesson/wording.ts";
 import { readConversation } from "../trace/conversation.ts";
+import { whole } from "../trace/numbers.ts";
 import { isSummaryCall, rehearse } from "./model.ts";
 import { runOffline } from "./offline.ts";
 
@@ -32,7 +33,7 @@ export async function demo({ keep, isVerbose = false }: { keep?: string; isVerbo
   const folder = temporaryFolder();
   const facts = fillLibrary(folder);
   const all = Math.round((FILES * FILE_SIZE) / 3_000);
-  console.log(`[demo: s06 compacts at ${inEnglish(THRESHOLD)} tokens; the ${FILES} files have about ${all},000]`);
+  console.log(`[demo: s06 compacts at ${whole(THRESHOLD)} tokens; the ${FILES} files have about ${all},000]`);
   const env = { ...process.env, ...DEFAULTS, COMPACT_THRESHOLD: String(THRESHOLD) };
   const run = { folder, model: withProgress(isVerbose), env, isSilent: !isVerbose };
   const { code, journal } = await runOffline("s06", ["-y", REQUEST], run);
@@ -46,8 +47,6 @@ export async function demo({ keep, isVerbose = false }: { keep?: string; isVerbo
   for (const fault of faults) console.log(`demo failed: ${fault}`); // the last line says so even in `| tail -1`
   return faults.length === 0 ? 0 : 1;
 }
-
-const inEnglish = (tokens: number) => tokens.toLocaleString("en-US");
 
 /** Makes a folder that is removed when this process ends, also by a signal. */
 function temporaryFolder(): string {
@@ -109,7 +108,7 @@ function drawPrompts(journal: JournalEntry[]): string {
     customXAxisTicks: points.flatMap(([x]) => (x % 10 === 0 ? [x] : [])),
     customYAxisTicks: Array.from({ length: Math.floor(top / step) + 1 }, (_, i) => step * i),
     yRange: [0, top],
-    formatter: inEnglish,
+    formatter: whole,
   });
   return plot.replace(/ +$/gm, "");
 }
@@ -130,7 +129,7 @@ function checkLayers(transcripts: string): string[] {
 
 function checkPrompts(journal: JournalEntry[]): string[] {
   const replies = journal.filter(({ request }) => !isSummaryCall(request));
-  const most = inEnglish(Math.max(...replies.map(({ promptTokens }) => promptTokens)));
+  const most = whole(Math.max(...replies.map(({ promptTokens }) => promptTokens)));
   const summaries = journal.length - replies.length;
   console.log(
     `${journal.length} model calls: ${replies.length} of at most ${most} tokens, and ${summaries} for summaries`,

@@ -1,4 +1,4 @@
-// The rehearsal model: it plays the requests of the lessons to their end, and knows only what is in the messages.
+// The rehearsal model plays the lessons' requests to their end, and knows only what is in the messages.
 import assert from "node:assert/strict";
 import { execSync } from "node:child_process";
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -26,7 +26,7 @@ const TOOLS: Record<string, (input: Input) => string> = {
   edit_file: ({ path = "", old_text = "", new_text = "" }) =>
     String(writeFileSync(join(folder, path), readFileSync(join(folder, path), "utf8").replace(old_text, new_text))),
   todo: () => "(1/3 completed)",
-  task: ({ prompt = "" }) => textOf(play([user(prompt)])),
+  task: ({ prompt = "" }) => answerOf(play([user(prompt)])),
   load_skill: ({ name = "" }) => readFileSync(join(folder, "skills", name, "SKILL.md"), "utf8"),
   compact: () => "The conversation will be summarized before your next reply.",
 };
@@ -40,10 +40,10 @@ const request = (messages: Anthropic.MessageParam[], tools = Object.keys(TOOLS))
   messages,
 });
 const reply = (...messages: Anthropic.MessageParam[]) => rehearse(request(messages));
-const textOf = ({ content }: Reply) => content.map((block) => (block.type === "text" ? block.text : "")).join("");
+const answerOf = ({ content }: Reply) => content.map((block) => (block.type === "text" ? block.text : "")).join("");
 const callOf = ({ content }: Reply) => content.find((block) => block.type === "tool_use");
 
-/** A call and its result, as two messages. */
+/** Two messages: a call and its result. */
 function round(name: string, input: unknown, content: string, is_error = false): Anthropic.MessageParam[] {
   const id = `${name}_${JSON.stringify(input)}`;
   return [
@@ -52,7 +52,7 @@ function round(name: string, input: unknown, content: string, is_error = false):
   ];
 }
 
-/** Goes on until a reply makes no call, for at most `rounds` rounds; the messages grow. @returns the last reply */
+/** Adds rounds to the messages until a reply makes no call. Returns that reply, or the one after `rounds` rounds. */
 function play(messages: Anthropic.MessageParam[], rounds = 50): Reply {
   for (;;) {
     const next = reply(...messages);
@@ -62,7 +62,7 @@ function play(messages: Anthropic.MessageParam[], rounds = 50): Reply {
   }
 }
 
-/** What the answer to each request says when its tools really run. */
+/** The answer to each request when its tools really run. */
 const ANSWERS: Record<string, RegExp> = {
   "Create hello.mjs": /it printed: Hello, World!/,
   "Which is the largest": /\d{5} \.\/agents\/s06_context_compact\.ts/,
@@ -78,12 +78,12 @@ const ANSWERS: Record<string, RegExp> = {
   "Use the compact tool": /Nothing was summarized/,
 };
 for (const { prompt } of PROMPTS.filter(({ prompt }) => !/^Run|until compression/.test(prompt)))
-  test(`plays to its end: ${prompt}`, () => {
+  test(`the model carries out: ${prompt}`, () => {
     const expected = Object.keys(ANSWERS).find((start) => prompt.startsWith(start)) ?? "(not in the table)";
-    assert.match(textOf(play([user(prompt)])), ANSWERS[expected] ?? /(no answer)/);
+    assert.match(answerOf(play([user(prompt)])), ANSWERS[expected] ?? /(no answer)/);
   });
 
-test("every lesson has requests to try", () => {
+test("every lesson has a request to try", () => {
   const tried = new Set(PROMPTS.map(({ lesson }) => lesson));
   assert.deepEqual(
     LESSONS.filter((name) => !tried.has(name.slice(0, 3))),
@@ -91,7 +91,7 @@ test("every lesson has requests to try", () => {
   );
 });
 
-test("it is a pure function, and answers the newest request only", () => {
+test("the model is a pure function, and answers only the newest request", () => {
   const asked = [
     user("Read every file in agents/ one by one."),
     ...round("bash", { command: "ls -p agents" }, "a.ts\n"),
@@ -103,24 +103,24 @@ test("it is a pure function, and answers the newest request only", () => {
   assert.deepEqual(callOf(reply(...asked, { role: "assistant", content: "Enough." }, hello)), callOf(reply(hello)));
 });
 
-test("it says what it is when it is asked for anything else, and which tool a lesson does not have", () => {
-  const answer = textOf(reply(user("Write a poem.")));
+test("the model says what it is when asked for anything else, and names the tool that a lesson lacks", () => {
+  const answer = answerOf(reply(user("Write a poem.")));
   assert.match(answer, /rehearsal, not a language model/);
   for (const { prompt } of PROMPTS) assert.ok(answer.includes(prompt));
   assert.match(
-    textOf(rehearse(request([user("Which skills do you have? Use the compact tool.")], []))),
+    answerOf(rehearse(request([user("Which skills do you have? Use the compact tool.")], []))),
     /system prompt/,
   );
-  assert.match(textOf(rehearse(request([user("Run `ls`.")], []))), /needs the tool bash/);
+  assert.match(answerOf(rehearse(request([user("Run `ls`.")], []))), /needs the tool bash/);
 });
 
-test("it stops when a call has failed", () => {
+test("the model stops when a call has failed", () => {
   const asked = user("Create hello.mjs and run it.");
   const failed = round("bash", callOf(reply(asked))?.input, "not run: the user said: no", true);
-  assert.match(textOf(reply(asked, ...failed)), /not run: the user said: no/);
+  assert.match(answerOf(reply(asked, ...failed)), /not run: the user said: no/);
 });
 
-test("after a turn that was stopped, only the next request counts", () => {
+test("a call that was interrupted is made again, unless there is a new request", () => {
   const interrupted = round("bash", { command: "ls -p notes" }, "(interrupted; it may have run)", true);
   const stopped = user("(Stopped here. Whatever ran has taken effect.)");
   const hello = user("Create hello.mjs and run it.");
@@ -132,7 +132,7 @@ const READ = "Read every file in the notes/ folder one by one.";
 const listed = round("bash", { command: "ls -p notes" }, "one.txt\ntwo.txt\nold/\n");
 const one = (content: string) => round("read_file", { path: "notes/one.txt" }, content);
 
-test("it reads a cleared file again unless it has noted what was in it", () => {
+test("the model reads a cleared file again unless it noted the fact", () => {
   assert.deepEqual(callOf(reply(user(READ), ...listed))?.input, { path: "notes/one.txt" });
   assert.deepEqual(callOf(reply(user(READ), ...listed, ...one("Fact: red")))?.input, { path: "notes/two.txt" });
   const cleared = one("[Previous: used read_file]");
@@ -141,15 +141,15 @@ test("it reads a cleared file again unless it has noted what was in it", () => {
   assert.deepEqual(callOf(reply(user(READ), ...listed, ...cleared, note))?.input, { path: "notes/two.txt" });
 });
 
-test("it says so when results were cleared, if it was asked to read until then", () => {
+test("the model stops reading when it sees that results were cleared, if asked to", () => {
   const asked = user("Keep reading the files in agents/ until compression triggers by itself.");
   const names = round("bash", { command: "ls -p agents" }, "one.ts\n");
   const read = (content: string) => round("read_file", { path: "agents/one.ts" }, content);
   assert.equal(callOf(reply(asked, ...names, ...read("Fact: red")))?.name, "read_file");
-  assert.match(textOf(reply(asked, ...names, ...read("[Previous: used read_file]"))), /1 old results/);
+  assert.match(answerOf(reply(asked, ...names, ...read("[Previous: used read_file]"))), /1 old results/);
 });
 
-/** The message that s06 puts in place of what it has summarized. */
+/** The message with which s06 replaces what it summarized. */
 const compressed = (summary: string) =>
   user([
     { type: "text", text: `[Conversation compressed. Transcript: t.jsonl]\n\n${summary}` },
@@ -157,7 +157,7 @@ const compressed = (summary: string) =>
   ]);
 const question = user(SUMMARY_PROMPT);
 
-test("a request for a summary is known by s06's own words, with or without a focus", () => {
+test("a request for a summary is recognized by s06's words, with or without a focus", () => {
   const isAsked = (...messages: Anthropic.MessageParam[]) => isSummaryCall({ messages });
   assert.ok(isAsked(user(READ), question));
   assert.ok(isAsked(user(READ), user(`${SUMMARY_PROMPT}\nAbove all, keep: the names`)));
@@ -166,28 +166,28 @@ test("a request for a summary is known by s06's own words, with or without a foc
   assert.ok(!isAsked(compressed("(lost)")));
 });
 
-test("its summary is enough to go on from; without it, it starts again", () => {
+test("the model continues from its own summary, and without one it starts over", () => {
   const summary = reply(user(READ), ...listed, ...one("Fact: one is red"), question);
   assert.equal(callOf(summary), undefined);
-  const goesOn = [user(READ), compressed(textOf(summary))];
+  const goesOn = [user(READ), compressed(answerOf(summary))];
   assert.deepEqual(callOf(reply(...goesOn))?.input, { path: "notes/two.txt" });
   const done = reply(...goesOn, ...round("read_file", { path: "notes/two.txt" }, "Fact: two is blue"));
-  assert.match(textOf(done), /notes\/one\.txt: one is red\n- notes\/two\.txt: two is blue/);
+  assert.match(answerOf(done), /notes\/one\.txt: one is red\n- notes\/two\.txt: two is blue/);
   assert.deepEqual(callOf(reply(user(READ), compressed("(lost)")))?.input, { command: "ls -p notes" });
 });
 
-test("a request that comes after the compaction is not taken for the one that was summarized", () => {
-  const summary = textOf(reply(user(READ), ...listed, ...one("Fact: one is red"), question));
+test("a request after a compaction isn't mistaken for the one that was summarized", () => {
+  const summary = answerOf(reply(user(READ), ...listed, ...one("Fact: one is red"), question));
   const again = user("Read every file in notes/ one by one, please.");
   assert.deepEqual(callOf(reply(compressed(summary), again))?.input, { command: "ls -p notes" });
 });
 
-test("a plan goes on after a compaction where it was, and a reminder is not a request", () => {
+test("a plan continues after a compaction, and a reminder isn't a request", () => {
   const plan = user(PROMPTS.find(({ prompt }) => prompt.includes("math.mjs"))?.prompt ?? "");
   const messages = [plan];
   play(messages, 2);
   const next = callOf(reply(...messages));
-  const history = [plan, compressed(textOf(reply(...messages, question)))];
+  const history = [plan, compressed(answerOf(reply(...messages, question)))];
   assert.deepEqual(callOf(reply(...history)), next);
   assert.deepEqual(
     callOf(

@@ -12,7 +12,7 @@ import { CLEARED, CUT, INTERRUPTED, SAVED, STOPPED, SUMMARY, SUMMARY_REQUEST } f
 type Done = { tool: string; key: string; result: string; failed: boolean };
 
 /** What the messages say about the newest request. */
-type View = {
+type Memory = {
   request: string;
   /** The calls since the request, in order, first those that a summary names. */
   done: Done[];
@@ -31,79 +31,79 @@ type View = {
   system: string;
 };
 
-type Step = { note: string; tool: string; input: Record<string, unknown> };
-type Part = {
+type Action = { note: string; tool: string; input: Record<string, unknown> };
+type Scene = {
   lesson: string;
   prompt: string;
   match: RegExp;
-  play: (view: View, match: RegExpExecArray) => Step | string;
+  play: (memory: Memory, match: RegExpExecArray) => Action | string;
 };
 
-// --- the parts ------------------------------------------------------------------------------------------------------
+// --- the scenes -----------------------------------------------------------------------------------------------------
 
-const step = (note: string, tool: string, input: Record<string, unknown>): Step => ({ note, tool, input });
-const bash = (note: string, command: string) => step(note, "bash", { command });
+const act = (note: string, tool: string, input: Record<string, unknown>): Action => ({ note, tool, input });
+const bash = (note: string, command: string) => act(note, "bash", { command });
 const todo = (note: string, texts: string[], completed: number) =>
-  step(note, "todo", {
+  act(note, "todo", {
     items: texts.map((text, i) => ({
       text,
       status: i < completed ? "completed" : i === completed ? "in_progress" : "pending",
     })),
   });
 
-/** Plays the steps in order, each once, and stops if one fails. */
-function script(steps: Step[], ending: (view: View) => string): Part["play"] {
-  return (view) => {
-    const failed = view.done.find((done) => done.failed);
+/** Takes the actions in order, each once, and stops if one fails. */
+function script(actions: Action[], ending: (memory: Memory) => string): Scene["play"] {
+  return (memory) => {
+    const failed = memory.done.find((done) => done.failed);
     if (failed) return `${failed.tool} did not work out: ${firstLine(failed.result)}. This rehearsal stops here.`;
-    const next = steps.find(
-      ({ tool, input }) => !view.done.some((done) => done.tool === tool && done.key === keyOf(input)),
+    const next = actions.find(
+      ({ tool, input }) => !memory.done.some((done) => done.tool === tool && done.key === keyOf(input)),
     );
-    return next ?? ending(view);
+    return next ?? ending(memory);
   };
 }
 
-const resultOf = (view: View, tool: string) =>
-  view.done.findLast((done) => done.tool === tool)?.result ?? "(no result)";
+const resultOf = (memory: Memory, tool: string) =>
+  memory.done.findLast((done) => done.tool === tool)?.result ?? "(no result)";
 
-/** Reads every file of a folder, one a round, and notes what each says. Halfway through, it can take another step. */
-function readAll(view: View, folder: string, halfway?: Step): Step | string {
-  const listing = view.done.findLast((done) => done.key === `ls -p ${folder}`);
+/** Reads every file of a folder, one a round, and notes what each says. Halfway through, it can do something else. */
+function readAll(memory: Memory, folder: string, halfway?: Action): Action | string {
+  const listing = memory.done.findLast((done) => done.key === `ls -p ${folder}`);
   if (listing?.failed) return `I cannot list ${folder}: ${firstLine(listing.result)}.`;
-  const names = view.folders.get(folder);
+  const names = memory.folders.get(folder);
   if (!names) return bash(`First, the names in ${folder}.`, `ls -p ${folder}`);
-  const isHalfway = view.facts.size >= names.length / 2;
-  if (halfway && isHalfway && !view.done.some((done) => done.tool === halfway.tool)) return halfway;
-  const next = names.find((name) => !view.facts.has(`${folder}/${name}`));
-  if (next) return step(lastNote(view), "read_file", { path: `${folder}/${next}` });
-  const lines = names.map((name) => `- ${folder}/${name}: ${view.facts.get(`${folder}/${name}`)}`);
+  const isHalfway = memory.facts.size >= names.length / 2;
+  if (halfway && isHalfway && !memory.done.some((done) => done.tool === halfway.tool)) return halfway;
+  const next = names.find((name) => !memory.facts.has(`${folder}/${name}`));
+  if (next) return act(lastNote(memory), "read_file", { path: `${folder}/${next}` });
+  const lines = names.map((name) => `- ${folder}/${name}: ${memory.facts.get(`${folder}/${name}`)}`);
   const which = names.length === 1 ? "the only file" : `all ${names.length} files`;
   return `I have read ${which} in ${folder}:\n${lines.join("\n")}`;
 }
 
 /** A note of the last file's fact, which survives when the result is cleared. */
-function lastNote(view: View): string {
-  const last = view.done.findLast((done) => done.tool === "read_file");
-  const fact = last && view.facts.get(last.key);
+function lastNote(memory: Memory): string {
+  const last = memory.done.findLast((done) => done.tool === "read_file");
+  const fact = last && memory.facts.get(last.key);
   return fact ? `Noted ${last.key}: ${fact}` : "Now one file at a time.";
 }
 
 /** Reads the same files over and over until the messages show that something was forgotten. */
-function readUntilForgotten(view: View): Step | string {
-  const reads = view.done.filter((done) => done.tool === "read_file").length;
-  if (view.compacted)
-    return `The history was compacted: it now begins with a summary. I had read ${view.facts.size} files.`;
-  if (view.cleared > 0)
-    return `Compaction has set in after ${reads} reads: ${view.cleared} old results are one line each now.`;
+function readUntilForgotten(memory: Memory): Action | string {
+  const reads = memory.done.filter((done) => done.tool === "read_file").length;
+  if (memory.compacted)
+    return `The history was compacted: it now begins with a summary. I had read ${memory.facts.size} files.`;
+  if (memory.cleared > 0)
+    return `Compaction has set in after ${reads} reads: ${memory.cleared} old results are one line each now.`;
   if (reads >= 200) return "Nothing was compacted within 200 reads; a lower COMPACT_THRESHOLD makes it happen sooner.";
-  const names = view.folders.get("agents");
+  const names = memory.folders.get("agents");
   if (!names) return bash("First, the names in agents.", "ls -p agents");
-  return step(lastNote(view), "read_file", { path: `agents/${names[reads % names.length]}` });
+  return act(lastNote(memory), "read_file", { path: `agents/${names[reads % names.length]}` });
 }
 
 /** All that a script can honestly say about code: what it can count. */
-function review(view: View): string {
-  const code = resultOf(view, "read_file");
+function review(memory: Memory): string {
+  const code = resultOf(memory, "read_file");
   const lines = code.split("\n");
   const count = (pattern: RegExp) => lines.filter((line) => pattern.test(line)).length;
   return `I loaded the skill and read the file, but a rehearsal does not judge code. What can be counted in the part I was shown: ${lines.length} lines, ${count(/\bany\b/)} with "any", ${count(/catch \{\s*\}/)} empty catch blocks, ${count(/TODO|FIXME/)} open TODOs. With a real key, the model follows the skill.`;
@@ -111,7 +111,7 @@ function review(view: View): string {
 
 const MATH = ["write math.mjs", "test it", "describe it in MATH.md"];
 const COUNT = ["write count.mjs", "run it"];
-const PARTS: Part[] = [
+const SCENES: Scene[] = [
   {
     lesson: "s01",
     prompt: "Create hello.mjs, a script that prints Hello, World!, and run it.",
@@ -121,7 +121,7 @@ const PARTS: Part[] = [
         bash("A file with one line is enough.", "echo 'console.log(\"Hello, World!\");' > hello.mjs"),
         bash("Now I'll run it.", "node hello.mjs"),
       ],
-      (view) => `hello.mjs is there; it printed: ${firstLine(resultOf(view, "bash"))}`,
+      (memory) => `hello.mjs is there; it printed: ${firstLine(resultOf(memory, "bash"))}`,
     ),
   },
   {
@@ -135,16 +135,16 @@ const PARTS: Part[] = [
           "find . -type f -not -path '*/.*' -not -path '*/node_modules/*' -exec wc -c {} + | grep -v ' total$' | sort -n | tail -1",
         ),
       ],
-      (view) => `The largest file, with its bytes: ${firstLine(resultOf(view, "bash"))}`,
+      (memory) => `The largest file, with its bytes: ${firstLine(resultOf(memory, "bash"))}`,
     ),
   },
   {
     lesson: "s02",
     prompt: "Read package.json and tell me the name and the license of this project.",
     match: /^read package\.json/i,
-    play: script([step("package.json should have both.", "read_file", { path: "package.json" })], (view) => {
+    play: script([act("package.json should have both.", "read_file", { path: "package.json" })], (memory) => {
       const field = (name: string) =>
-        new RegExp(`"${name}": "([^"]*)"`).exec(resultOf(view, "read_file"))?.[1] ?? "unknown";
+        new RegExp(`"${name}": "([^"]*)"`).exec(resultOf(memory, "read_file"))?.[1] ?? "unknown";
       return `The project is called ${field("name")}; its license is ${field("license")}.`;
     }),
   },
@@ -154,18 +154,18 @@ const PARTS: Part[] = [
     match: /create greet\.mjs/i,
     play: script(
       [
-        step("First, the English version.", "write_file", {
+        act("First, the English version.", "write_file", {
           path: "greet.mjs",
           content: 'const greet = (name) => "Hello, " + name;\nconsole.log(greet("World"));\n',
         }),
-        step("Now the French greeting.", "edit_file", {
+        act("Now the French greeting.", "edit_file", {
           path: "greet.mjs",
           old_text: "Hello, ",
           new_text: "Bonjour, ",
         }),
         bash("Does it work?", "node greet.mjs"),
       ],
-      (view) => `greet.mjs greets in French: ${firstLine(resultOf(view, "bash"))}`,
+      (memory) => `greet.mjs greets in French: ${firstLine(resultOf(memory, "bash"))}`,
     ),
   },
   {
@@ -175,24 +175,24 @@ const PARTS: Part[] = [
     play: script(
       [
         todo("Three steps. I'll write them down.", MATH, 0),
-        step("First the module.", "write_file", {
+        act("First the module.", "write_file", {
           path: "math.mjs",
           content: "export const add = (a, b) => a + b;\nexport const multiply = (a, b) => a * b;\n",
         }),
-        step("Now its test.", "write_file", {
+        act("Now its test.", "write_file", {
           path: "math.test.mjs",
           content:
             'import assert from "node:assert/strict";\nimport { add, multiply } from "./math.mjs";\nassert.equal(add(2, 3), 5);\nassert.equal(multiply(2, 3), 6);\nconsole.log("both work");\n',
         }),
         bash("Now I'll run the test.", "node math.test.mjs"),
         todo("Right, two steps are done.", MATH, 2),
-        step("Now the description.", "write_file", {
+        act("Now the description.", "write_file", {
           path: "MATH.md",
           content: "# math.mjs\n\n`add(a, b)` and `multiply(a, b)`; `node math.test.mjs` tests both.\n",
         }),
         todo("All done.", MATH, 3),
       ],
-      (view) => `math.mjs is written, tested (${firstLine(resultOf(view, "bash"))}) and described in MATH.md.`,
+      (memory) => `math.mjs is written, tested (${firstLine(resultOf(memory, "bash"))}) and described in MATH.md.`,
     ),
   },
   {
@@ -202,7 +202,7 @@ const PARTS: Part[] = [
     play: script(
       [
         todo("Two steps.", COUNT, 0),
-        step("First the script.", "write_file", {
+        act("First the script.", "write_file", {
           path: "count.mjs",
           content:
             'import { readdirSync, readFileSync } from "node:fs";\nfor (const name of readdirSync("agents")) {\n  console.log(name + ": " + (readFileSync("agents/" + name, "utf8").split("\\n").length - 1));\n}\n',
@@ -211,7 +211,7 @@ const PARTS: Part[] = [
         bash("Now I'll run it.", "node count.mjs"),
         todo("Done.", COUNT, 2),
       ],
-      (view) => `count.mjs says:\n${resultOf(view, "bash")}`,
+      (memory) => `count.mjs says:\n${resultOf(memory, "bash")}`,
     ),
   },
   {
@@ -220,33 +220,33 @@ const PARTS: Part[] = [
     match: /subagent to find out which test runner/i,
     play: script(
       [
-        step("A subagent can look that up.", "task", {
+        act("A subagent can look that up.", "task", {
           prompt: "Find the test runner: read package.json and report the command of the test script.",
         }),
       ],
-      (view) => `The subagent says: ${resultOf(view, "task")}`,
+      (memory) => `The subagent says: ${resultOf(memory, "task")}`,
     ),
   },
   {
     lesson: "s04",
     prompt: "Have a subagent read every file in skills/code-review/ one by one and report what each is about.",
     match: /^have a subagent (read every file in \S+ one by one.*)$/is,
-    play: (view, match) =>
+    play: (memory, match) =>
       script(
         [
-          step("That's a lot to read for a short report, so I'll use a subagent.", "task", {
+          act("That's a lot to read for a short report, so I'll use a subagent.", "task", {
             prompt: `R${match[1]?.slice(1)}`,
           }),
         ],
-        () => `The subagent's report:\n${resultOf(view, "task")}`,
-      )(view, match),
+        () => `The subagent's report:\n${resultOf(memory, "task")}`,
+      )(memory, match),
   },
   {
     lesson: "s05",
     prompt: "Which skills do you have?",
     match: /which skills/i,
-    play: (view) => {
-      const skills = view.system.match(/^- [\w-]+: .*$/gm) ?? [];
+    play: (memory) => {
+      const skills = memory.system.match(/^- [\w-]+: .*$/gm) ?? [];
       return skills.length ? `My system prompt names these:\n${skills.join("\n")}` : "My system prompt names none.";
     },
   },
@@ -256,8 +256,8 @@ const PARTS: Part[] = [
     match: /load the code-review skill/i,
     play: script(
       [
-        step("First the skill.", "load_skill", { name: "code-review" }),
-        step("Now the file.", "read_file", { path: "agents/s01_agent_loop.ts" }),
+        act("First the skill.", "load_skill", { name: "code-review" }),
+        act("Now the file.", "read_file", { path: "agents/s01_agent_loop.ts" }),
       ],
       review,
     ),
@@ -266,12 +266,12 @@ const PARTS: Part[] = [
     lesson: "s06",
     prompt: "Read every file in the agents/ folder one by one and say in one line what each is about.",
     match: /^read every file in (?:the )?([\w./-]+?)\/?(?: folder)? one by one/i,
-    play: (view, match) => {
-      const compact = /use the compact tool when half/i.test(view.request);
-      const halfway = step("Half of them are done, so it's time to compact.", "compact", {
+    play: (memory, match) => {
+      const compact = /use the compact tool when half/i.test(memory.request);
+      const halfway = act("Half of them are done, so it's time to compact.", "compact", {
         focus: "what each file said",
       });
-      return readAll(view, match[1] ?? ".", compact ? halfway : undefined);
+      return readAll(memory, match[1] ?? ".", compact ? halfway : undefined);
     },
   },
   {
@@ -284,9 +284,9 @@ const PARTS: Part[] = [
     lesson: "s06",
     prompt: "Use the compact tool, then say what you still know.",
     match: /use the compact tool/i,
-    play: script([step("OK, compacting.", "compact", {})], (view) =>
-      view.summary
-        ? `What I still know is the summary:\n${view.summary}`
+    play: script([act("OK, compacting.", "compact", {})], (memory) =>
+      memory.summary
+        ? `What I still know is the summary:\n${memory.summary}`
         : "Nothing was summarized, so I still know everything.",
     ),
   },
@@ -294,22 +294,25 @@ const PARTS: Part[] = [
     lesson: "any",
     prompt: "Run `sleep 60`.",
     match: /^run `(.+)`/is,
-    play: (view, match) =>
-      script([bash("OK, running it.", match[1] ?? "")], () => `It printed:\n${resultOf(view, "bash")}`)(view, match),
+    play: (memory, match) =>
+      script([bash("OK, running it.", match[1] ?? "")], () => `It printed:\n${resultOf(memory, "bash")}`)(
+        memory,
+        match,
+      ),
   },
   {
     lesson: "subagent",
     prompt: "",
     match: /^find the test runner/i,
-    play: script([step("It should be in package.json.", "read_file", { path: "package.json" })], (view) => {
-      const command = /"test": "([^"]*)"/.exec(resultOf(view, "read_file"))?.[1];
+    play: script([act("It should be in package.json.", "read_file", { path: "package.json" })], (memory) => {
+      const command = /"test": "([^"]*)"/.exec(resultOf(memory, "read_file"))?.[1];
       return command ? `The test script runs: ${command}` : "package.json has no test script.";
     }),
   },
 ];
 
 /** The requests that the model can play, and the first lesson with the tools for each. */
-export const PROMPTS = PARTS.filter((part) => part.prompt).map(({ lesson, prompt }) => ({ lesson, prompt }));
+export const PROMPTS = SCENES.filter((scene) => scene.prompt).map(({ lesson, prompt }) => ({ lesson, prompt }));
 
 const CONFESSION = `This is a rehearsal, not a language model: a script that can play these requests and nothing else.
 ${PROMPTS.map(({ prompt }) => `- ${prompt}`).join("\n")}
@@ -345,20 +348,20 @@ function factOf(text: string): string {
 const NOTHING_DONE = () => ({ done: [], folders: new Map(), facts: new Map(), compacted: false, cleared: 0 });
 
 /** Reads the messages of a model call from first to last. */
-function look({ messages, system }: Anthropic.MessageCreateParams): View {
+function look({ messages, system }: Anthropic.MessageCreateParams): Memory {
   const lasting = { known: new Map(), summary: "", system: typeof system === "string" ? system : "" };
-  let view: View = { ...lasting, ...NOTHING_DONE(), request: "" };
+  let memory: Memory = { ...lasting, ...NOTHING_DONE(), request: "" };
   const calls = new Map<string, Anthropic.ToolUseBlockParam>();
   for (const message of messages) {
     const request = requestIn(message);
-    if (request !== undefined) view = { ...view, ...NOTHING_DONE(), request };
+    if (request !== undefined) memory = { ...memory, ...NOTHING_DONE(), request };
     for (const block of blocksOf(message.content)) {
       if (block.type === "tool_use") calls.set(block.id, block);
-      else if (block.type === "tool_result") readResult(view, calls.get(block.tool_use_id), block);
-      else readWords(view, message.role, block);
+      else if (block.type === "tool_result") readResult(memory, calls.get(block.tool_use_id), block);
+      else readWords(memory, message.role, block);
     }
   }
-  return view;
+  return memory;
 }
 
 /** The user's request, which is a string in every lesson; undefined if the message is something else. */
@@ -367,69 +370,73 @@ function requestIn({ role, content }: Anthropic.MessageParam): string | undefine
   return isRequest ? content : undefined;
 }
 
-function learn(view: View, path: string, fact: string): void {
-  view.facts.set(path, fact);
-  view.known.set(path, fact);
+function learn(memory: Memory, path: string, fact: string): void {
+  memory.facts.set(path, fact);
+  memory.known.set(path, fact);
 }
 
-function readNotes(view: View, text: string): void {
-  for (const [, path, fact] of text.matchAll(/^Noted (\S+): (.*)$/gm)) if (path && fact) learn(view, path, fact);
+function readNotes(memory: Memory, text: string): void {
+  for (const [, path, fact] of text.matchAll(/^Noted (\S+): (.*)$/gm)) if (path && fact) learn(memory, path, fact);
 }
 
-function readWords(view: View, role: string, block: Anthropic.ContentBlockParam): void {
-  if (block.type === "thinking") readNotes(view, block.thinking);
+function readWords(memory: Memory, role: string, block: Anthropic.ContentBlockParam): void {
+  if (block.type === "thinking") readNotes(memory, block.thinking);
   if (block.type !== "text") return;
-  if (role === "assistant") readNotes(view, block.text);
-  else if (block.text.startsWith(SUMMARY)) readSummary(view, block.text);
+  if (role === "assistant") readNotes(memory, block.text);
+  else if (block.text.startsWith(SUMMARY)) readSummary(memory, block.text);
 }
 
-function readResult(view: View, call: Anthropic.ToolUseBlockParam | undefined, result: Anthropic.ToolResultBlockParam) {
+function readResult(
+  memory: Memory,
+  call: Anthropic.ToolUseBlockParam | undefined,
+  result: Anthropic.ToolResultBlockParam,
+) {
   const text = typeof result.content === "string" ? result.content : "";
   if (!call || text.startsWith(INTERRUPTED)) return; // so it has to be called again
   const key = keyOf(call.input);
   const failed = result.is_error === true;
-  view.done.push({ tool: call.name, key, result: text, failed });
-  if (text.startsWith(CLEARED)) view.cleared++;
-  else if (call.name === "read_file") learn(view, key, failed ? firstLine(text) : factOf(text));
+  memory.done.push({ tool: call.name, key, result: text, failed });
+  if (text.startsWith(CLEARED)) memory.cleared++;
+  else if (call.name === "read_file") learn(memory, key, failed ? firstLine(text) : factOf(text));
   else if (key.startsWith("ls -p ") && !failed) {
     const names = text.split("\n").filter((name) => name && !/\/$|^\(/.test(name));
-    view.folders.set(key.slice("ls -p ".length), names);
+    memory.folders.set(key.slice("ls -p ".length), names);
   }
 }
 
 // --- the summary, written so that the model can read it back --------------------------------------------------------
 
-function summarize(view: View): string {
-  const folders = [...view.folders].map(([folder, names]) => `Folder ${folder}: ${names.join(" ")}`);
-  const facts = [...view.known].map(([path, fact]) => `Noted ${path}: ${fact}`);
-  const calls = view.done.filter((done) => done.tool !== "read_file" && !done.key.startsWith("ls -p "));
+function summarize(memory: Memory): string {
+  const folders = [...memory.folders].map(([folder, names]) => `Folder ${folder}: ${names.join(" ")}`);
+  const facts = [...memory.known].map(([path, fact]) => `Noted ${path}: ${fact}`);
+  const calls = memory.done.filter((done) => done.tool !== "read_file" && !done.key.startsWith("ls -p "));
   const made = calls.map(
     (done) => `Did ${JSON.stringify([done.tool, done.key, firstLine(done.result).slice(0, 80), done.failed])}`,
   );
-  return [`Goal: ${firstLine(view.request).slice(0, 150)}`, ...folders, ...facts, ...made].join("\n");
+  return [`Goal: ${firstLine(memory.request).slice(0, 150)}`, ...folders, ...facts, ...made].join("\n");
 }
 
-function readSummary(view: View, text: string): void {
-  view.compacted = true;
-  view.summary = text.slice(text.indexOf("\n\n") + 2); // without its first line
-  readNotes(view, view.summary);
-  for (const [, folder = "", names = ""] of view.summary.matchAll(/^Folder (\S+): (.*)$/gm))
-    view.folders.set(folder, names.split(" "));
-  for (const [, call = ""] of view.summary.matchAll(/^Did (.*)$/gm)) {
+function readSummary(memory: Memory, text: string): void {
+  memory.compacted = true;
+  memory.summary = text.slice(text.indexOf("\n\n") + 2); // without its first line
+  readNotes(memory, memory.summary);
+  for (const [, folder = "", names = ""] of memory.summary.matchAll(/^Folder (\S+): (.*)$/gm))
+    memory.folders.set(folder, names.split(" "));
+  for (const [, call = ""] of memory.summary.matchAll(/^Did (.*)$/gm)) {
     const [tool, key, result, failed] = JSON.parse(call);
-    view.done.push({ tool, key, result, failed });
+    memory.done.push({ tool, key, result, failed });
   }
 }
 
 // --- the reply ------------------------------------------------------------------------------------------------------
 
-/** Plays the part that matches the newest request, or writes a summary when asked for one. */
+/** Plays the scene that matches the newest request, or writes a summary when asked for one. */
 export const rehearse: Model = (request) => {
   if (isSummaryCall(request)) return say(summarize(look({ ...request, messages: request.messages.slice(0, -1) })));
-  const view = look(request);
-  for (const part of PARTS) {
-    const match = part.match.exec(view.request);
-    if (match) return toReply(part.play(view, match), request);
+  const memory = look(request);
+  for (const scene of SCENES) {
+    const match = scene.match.exec(memory.request);
+    if (match) return toReply(scene.play(memory, match), request);
   }
   return say(CONFESSION);
 };
@@ -437,7 +444,7 @@ export const rehearse: Model = (request) => {
 const say = (text: string): Reply => ({ content: [{ type: "text", text }], thinks: false });
 
 /** Makes a reply. The note before a call is thinking, or text if the API would return empty thinking. */
-function toReply(next: Step | string, { thinking, tools }: Anthropic.MessageCreateParams): Reply {
+function toReply(next: Action | string, { thinking, tools }: Anthropic.MessageCreateParams): Reply {
   if (typeof next === "string") return say(next);
   if (!tools?.some((tool) => "name" in tool && tool.name === next.tool))
     return say(`This part needs the tool ${next.tool}, which this lesson does not have yet.`);
