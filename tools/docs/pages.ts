@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { figures as costs } from "../bench/cost-chart.ts";
 import { codeHash } from "../lesson/hash.ts";
 import { type Lesson, readLessons } from "../lesson/source.ts";
-import { figures as contexts } from "../viewer/figures.ts";
+import { demoFigures } from "../viewer/figures.ts";
 import { checkPage } from "./check.ts";
 import { type Report, readPage } from "./page.ts";
 import { recorder } from "./recorder.ts";
@@ -60,7 +60,7 @@ export async function docs(mode: "sync" | "check", root: string): Promise<string
 
 /** The text of each file of docs/figures, by path; none in a project without the recordings that they show. */
 function drawFigures(root: string): Record<string, string> {
-  const sources = { "tools/docs/runs/demo.jsonl": contexts, "tools/bench/public.json": costs };
+  const sources = { "tools/docs/runs/demo.jsonl": demoFigures, "tools/bench/public.json": costs };
   const drawn = Object.entries(sources).filter(([file]) => existsSync(join(root, file)));
   const figures = drawn.flatMap(([, draw]) => Object.entries(draw(root)));
   return Object.fromEntries(figures.map(([name, figure]) => [`docs/figures/${name}`, figure]));

@@ -1,11 +1,11 @@
-/** Draws a timeline as SVG, in a browser or on a document of linkedom. */
+/** Draws a timeline as SVG, in a browser or in a linkedom document. */
 import * as Plot from "@observablehq/plot";
 import { dollars, groupBy, largestOf, short, sum } from "../trace/numbers.ts";
 import { sumOf } from "../trace/prices.ts";
 import { type Capacity, isMissed, type Moment, type Timeline, takenBy } from "../trace/timeline.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
 
-/** Each colour on a light and on a dark ground, as a CSS variable `--cv-NAME`. */
+/** Every colour in light and dark mode. The page knows them as CSS variables, `--cv-NAME`. */
 const COLOURS: Record<string, [light: string, dark: string]> = {
   text: ["#1f2328", "#e6edf3"],
   quiet: ["#57606a", "#9aa7b4"],
@@ -27,12 +27,12 @@ const COLOURS: Record<string, [light: string, dark: string]> = {
   "result-2": ["#0f766e", "#2dd4bf"],
   "result-3": ["#3f6212", "#a3b18a"],
   "result-4": ["#7a6a3a", "#d6c29a"],
-  // Of the cache and the cost: one hue that no kind of block has, the darker the more expensive.
+  // Cache and cost share a hue that no kind of block has. Darker is more expensive.
   read: ["#cf9f6c", "#755334"],
   written: ["#a3662b", "#b07c49"],
   input: ["#6b3a0e", "#dba86f"],
   output: ["#331a04", "#fbe3c4"],
-  // What became of a block: no hue of a kind, but of thinking that stays, and of the arrow of what took it.
+  // What a compaction did to a block, in the colour of its arrow in the chart.
   kept: ["#a8b0b8", "#6e7681"],
   thought: ["#db2777", "#f472b6"],
   summarized: ["#1f2328", "#e6edf3"],
@@ -45,10 +45,10 @@ const variables = (colourIn: (pair: [light: string, dark: string]) => string) =>
     .map(([name, pair]) => `--cv-${name}:${colourIn(pair)}`)
     .join(";");
 
-/** The rule that sets the colours, for the colour scheme of the page. */
+/** Follows the colour scheme of the page. */
 export const colourRule = `.context-viewer{${variables(([light, dark]) => `light-dark(${light},${dark})`)}}`;
 
-/** The CSS variable of a series of a timeline. */
+/** The CSS colour of a series. */
 export function colourOf(name: string, series: string[]): string {
   if (!name.startsWith("result:")) return `var(--cv-${name})`;
   const results = series.filter((each) => each.startsWith("result:"));
@@ -56,44 +56,45 @@ export function colourOf(name: string, series: string[]): string {
 }
 
 export type View = "context" | "cache" | "cost";
-type Page = NonNullable<Plot.PlotOptions["document"]>;
-export type ChartOptions = { document: Page; width: number; words: Words; view?: View };
+type Document = NonNullable<Plot.PlotOptions["document"]>;
+export type ChartOptions = { document: Document; width: number; words: Words; view?: View };
 
 export const MARGIN = { left: 56, right: 14, top: 34 };
-/** Pixels: of a chart, and of what is below its axis. */
+/** Pixels. */
 export const heightOf = (view: View) => (view === "context" ? 300 : 110);
 export const bottomOf = (view: View) => (view === "context" ? 38 : 8);
-const MOST_COLUMNS = 800; // more requests than that share columns
-const MARK = 14; // pixels from one mark to the next
-const NEAR = 1.25; // times the largest prompt: a higher threshold or window is not drawn
+const MOST_COLUMNS = 800; // beyond that, neighbouring calls share a column
+const MARK = 14; // the least distance between two signs, in pixels
+/** A threshold or window above this many times the largest prompt isn't drawn. */
+const NEAR = 1.25;
 
-/** Of each of `most` columns of model calls the item that weighs most. */
+/** Splits the model calls into at most `most` columns and returns the heaviest item in each. */
 function heaviest<Item extends { x: number; weight: number }>(items: Item[], calls: number, most: number): Item[] {
   const width = Math.max(1, Math.ceil(calls / most));
   const columns = [...groupBy(items, ({ x }) => Math.floor(x / width)).values()];
   return columns.flatMap((all) => all[largestOf(all.map(({ weight }) => weight))] ?? []);
 }
 
-/** The signs that are drawn: of those that are too close to be told apart, the one that weighs most. */
+/** Where signs would overlap, only the heaviest is drawn. */
 function signsIn<Sign extends { x: number; weight: number }>(signs: Sign[], { moments }: Timeline, width: number) {
   return heaviest(signs, moments.length, (width - MARGIN.left - MARGIN.right) / MARK);
 }
 
-/** What a prompt is sent as, and what a model call is paid for. */
+/** The three rates a prompt is billed at; then everything that is billed. */
 const SENT = ["read", "written", "input"] as const;
 export const PAID = [...SENT, "output"] as const;
 
-type Row = { x: number; y: number; series: string };
+type Corner = { x: number; y: number; series: string };
 
-/** What is drawn of a model call: what its prompt is made of, or what of it was read from the cache, or what was paid. */
-function partsOf({ series }: Timeline, view: View, moment?: Moment): { series: string; y: number }[] {
+/** The layers of the chart at one model call. */
+function layersAt({ series }: Timeline, view: View, moment?: Moment): { series: string; y: number }[] {
   if (view === "context") return series.map((name, i) => ({ series: name, y: moment?.sizes[i] ?? 0 }));
   if (view === "cost") return PAID.map((name) => ({ series: name, y: moment?.cost?.[name] ?? 0 }));
   return SENT.map((name) => ({ series: name, y: moment?.usage?.[name] ?? 0 }));
 }
 
-/** The rows of an area in steps: of each column of calls the largest, or the most expensive. */
-function rowsOf(timeline: Timeline, view: View): Row[] {
+/** The corners of a stepped area. A column shows its largest or most expensive call. */
+function cornersOf(timeline: Timeline, view: View): Corner[] {
   const { moments } = timeline;
   const calls = moments.map(({ tokens, cost }, call) => {
     return { x: call + 1, call, weight: view === "cost" ? sumOf(cost) : tokens };
@@ -102,7 +103,7 @@ function rowsOf(timeline: Timeline, view: View): Row[] {
   const first = { x: 0.5, call: columns[0]?.call ?? 0 };
   const last = { x: moments.length + 0.5, call: columns.at(-1)?.call ?? 0 };
   return [first, ...columns, last].flatMap(({ x, call }) =>
-    partsOf(timeline, view, moments[call]).map((part) => ({ x, ...part })),
+    layersAt(timeline, view, moments[call]).map((part) => ({ x, ...part })),
   );
 }
 
@@ -134,17 +135,17 @@ function capacitySigns(capacities: Capacity[], words: Words): Plot.Markish[] {
   ];
 }
 
-/** An arrow for each compaction, and how much it took. */
+/** An arrow for each compaction, labelled with the tokens it removed. */
 function compactionSigns(timeline: Timeline, width: number): Plot.Markish[] {
   const compactions = timeline.compactions.map((each) => {
     const [from, to] = [each.before.tokens, each.after.tokens];
     return { x: each.moment + 0.5, weight: from - to, from, to, colour: `var(--cv-${takenBy(each)})` };
   });
   const drawn = signsIn(compactions, timeline, width);
-  const isMany = drawn.length > width / 90; // their labels would be all that one sees
+  const isMany = drawn.length > width / 90; // labels would cover the chart
   const stroke = { value: "colour", scale: null };
   const strokeWidth = isMany ? 1 : 2.5;
-  const isEarly = ({ x }: { x: number }) => x < timeline.moments.length / 10; // to the left there is the axis
+  const isEarly = ({ x }: { x: number }) => x < timeline.moments.length / 10; // a label on the left would cover the axis
   const labels = (["start", "end"] as const).map((textAnchor) => {
     const placed = drawn.filter((each) => isEarly(each) === (textAnchor === "start"));
     return Plot.text(isMany ? [] : placed, {
@@ -155,21 +156,21 @@ function compactionSigns(timeline: Timeline, width: number): Plot.Markish[] {
   return [Plot.ruleX(drawn, { x: "x", y1: "to", y2: "from", markerStart: "arrow", stroke, strokeWidth }), ...labels];
 }
 
-/** The largest value of a chart, and the threshold or window if it is near. */
-function topOf({ moments, compactions, capacity }: Timeline, view: View): { most: number; capacities: Capacity[] } {
+/** The largest value in a chart, and the threshold or window if it's close enough to draw. */
+function topOfAxis({ moments, compactions, capacity }: Timeline, view: View): { most: number; capacities: Capacity[] } {
   const values = moments.map(({ cost, tokens }) => (view === "cost" ? sumOf(cost) : tokens));
   if (view !== "context") return { most: Math.max(...values), capacities: [] };
   const most = Math.max(...values, ...compactions.map(({ before }) => before.tokens));
   return { most, capacities: capacity && capacity.tokens <= NEAR * most ? [capacity] : [] };
 }
 
-/** `context`: what each prompt is made of; `cache`: what of it was read from the cache; `cost`: what was paid. */
+/** Draws what each prompt is made of (`context`), how much came from the cache (`cache`) or what it cost (`cost`). */
 export function drawChart(timeline: Timeline, { document, width, words, view = "context" }: ChartOptions) {
   const { moments } = timeline;
-  const { most, capacities } = topOf(timeline, view);
+  const { most, capacities } = topOfAxis(timeline, view);
   const top = Math.max(most, ...capacities.map(({ tokens }) => tokens));
   const isContext = view === "context";
-  const series = partsOf(timeline, view).map((part) => part.series);
+  const series = layersAt(timeline, view).map((part) => part.series);
   const signs = [
     ...[missSigns(timeline, width), requestSigns(timeline, width)],
     ...[...capacitySigns(capacities, words), ...compactionSigns(timeline, width)],
@@ -180,7 +181,7 @@ export function drawChart(timeline: Timeline, { document, width, words, view = "
     ...{ marginLeft: MARGIN.left, marginRight: MARGIN.right, marginTop: MARGIN.top },
     style: { background: "transparent", color: "var(--cv-text)", fontSize: "12px" },
     x: {
-      domain: [0.5, moments.length + 0.5], // the first call is from 0.5 to 1.5
+      domain: [0.5, moments.length + 0.5], // call 1 covers 0.5 to 1.5
       axis: isContext ? "bottom" : null,
       label: words.request,
       ticks: Math.min(moments.length, width / 50),
@@ -190,25 +191,25 @@ export function drawChart(timeline: Timeline, { document, width, words, view = "
       label: words.axis[view],
       tickFormat: view === "cost" ? dollars : short,
       grid: true,
-      ticks: isContext ? heightOf(view) / 50 : [0, top / 2, top], // the small ones name their largest bar
+      ticks: isContext ? heightOf(view) / 50 : [0, top / 2, top], // a small chart has room for three
     },
     color: { domain: series, range: series.map((name) => colourOf(name, timeline.series)) },
-    marks: [Plot.areaY(rowsOf(timeline, view), area), ...(isContext ? signs : [])],
+    marks: [Plot.areaY(cornersOf(timeline, view), area), ...(isContext ? signs : [])],
   });
-  chart.querySelector("style")?.remove(); // its rules are for a chart in an article
+  chart.querySelector("style")?.remove(); // Plot's defaults would override the page's fonts and colours
   chart.setAttribute("role", "img");
   chart.setAttribute("aria-label", words.axis[view]);
-  for (const part of chart.querySelectorAll("g")) part.removeAttribute("aria-label"); // only a role makes it valid
+  for (const part of chart.querySelectorAll("g")) part.removeAttribute("aria-label"); // not allowed without a role
   return chart;
 }
 
-/** A picture of its own, with a legend and its colours: for pages without JavaScript. @returns the text of an SVG file */
+/** Draws a standalone SVG file with its own legend and colours, for pages without JavaScript. */
 export function drawFigure(timeline: Timeline, options: ChartOptions & { title: string; description: string }): string {
   const { document, width, words, title, description } = options;
   const holder = document.createElement("div");
   holder.append(drawChart(timeline, options));
   const { legend, bottom } = drawLegend(timeline, width, words);
-  const names = /plot-marker-\d+/g; // numbered on from one picture to the next
+  const names = /plot-marker-\d+/g; // Plot keeps counting, so the same picture would differ from run to run
   const markers = [...new Set(holder.innerHTML.match(names))];
   const drawn = holder.innerHTML.replace(names, (name: string) => `marker-${markers.indexOf(name) + 1}`);
   const style = `svg{font:12px system-ui,sans-serif;fill:var(--cv-text);background:var(--cv-ground);${variables(([light]) => light)}}@media (prefers-color-scheme:dark){svg{${variables(([, dark]) => dark)}}}`;
@@ -222,7 +223,7 @@ ${legend.join("\n")}
 `;
 }
 
-/** Names beside their colours, in as many rows as they need. */
+/** Wraps the names into as many rows as they need. */
 function drawLegend({ series }: Timeline, width: number, words: Words): { legend: string[]; bottom: number } {
   const rowHeight = 20;
   let [x, y] = [MARGIN.left, heightOf("context") + rowHeight];

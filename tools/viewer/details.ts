@@ -1,50 +1,50 @@
-/** What is in the context at a model call, and on both sides of a compaction. */
+/** Shows what was in the context at a model call, or before and after a compaction. */
 
 import { dollars, facts, groupBy, percent, sum } from "../trace/numbers.ts";
 import type { Block, Compaction, Extent, Moment, Size, Timeline } from "../trace/timeline.ts";
 import { blocksAt, dollarsOf, fatesOf, seriesFor } from "../trace/timeline.ts";
 import { colourOf, PAID } from "./context-chart.ts";
-import { type Item, make, makeButton, makeLegend, makeRows, nameOf, type Shown } from "./elements.ts";
+import { type LegendItem, make, makeButton, makeLegend, makeRows, nameBlock, type ShownBlock } from "./elements.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
 import { type Lost, lostIn } from "./lost.ts";
 import { makeReader, makeSearch, type Place, type Reader } from "./reader.ts";
 
-/** The blocks of a model call or of a side of a compaction, with their names and colours; first what is not in the file. */
-function shownAt(timeline: Timeline, side: Extent & Size, words: Words): Shown[] {
+/** The blocks of a prompt with their names and colours, after what the file doesn't contain. */
+function pickBlocks(timeline: Timeline, side: Extent & Size, words: Words): ShownBlock[] {
   const { series } = timeline;
   const shown = blocksAt(timeline, side).map((block) => {
     const name = seriesFor(block, series);
     const kind = block.kind === "result" ? words.results(block.tool ?? "") : nameOfSeries(name, words);
     return { block, tokens: block.chars / side.charsPerToken, colour: colourOf(name, series), kind };
   });
-  return [...shownUnexplained(side.unexplained, words), ...shown];
+  return [...pickUnexplained(side.unexplained, words), ...shown];
 }
 
-/** What is not in the file: only its size is known. */
-function shownUnexplained(tokens: number, words: Words): Shown[] {
+/** Stands for the tokens that no block in the file accounts for. */
+function pickUnexplained(tokens: number, words: Words): ShownBlock[] {
   const kind = "unexplained";
   const block: Block = { id: -1, kind, label: "", text: words.notInFile, chars: 0, since: 0, message: -1 };
   return tokens >= 0.5 ? [{ block, tokens, colour: `var(--cv-${kind})`, kind: nameOfSeries(kind, words) }] : [];
 }
 
-/** How large a prompt is, also as a share of the threshold or window, and what the call cost. */
-export function factsOf({ capacity }: Timeline, moment: Moment, words: Words): string {
+/** A prompt's size, its share of the threshold or window, and its cost. */
+export function describePrompt({ capacity }: Timeline, moment: Moment, words: Words): string {
   const share = capacity && words.share(moment.tokens / capacity.tokens, words.capacity(capacity));
   return facts(words.tokens(moment.tokens), share, dollars(dollarsOf([moment])));
 }
 
-/** What a prompt is made of, in tokens and as a share. */
-function kindsOf({ series }: Timeline, { sizes, tokens }: Moment, words: Words): Item[] {
-  return series.flatMap((name, i): Item[] => {
+/** The tokens and share of each kind of content. */
+function listKinds({ series }: Timeline, { sizes, tokens }: Moment, words: Words): LegendItem[] {
+  return series.flatMap((name, i): LegendItem[] => {
     const size = sizes[i] ?? 0;
     const value = facts(words.tokens(size), percent(size / tokens));
     return size >= 0.5 ? [{ colour: colourOf(name, series), name: nameOfSeries(name, words), value }] : [];
   });
 }
 
-/** What was paid for, in tokens and in dollars. */
-function paidFor({ usage, cost, isEstimate }: Moment, words: Words): Item[] {
-  return PAID.flatMap((part): Item[] => {
+/** The tokens and dollars of each billed part. */
+function listPaid({ usage, cost, isEstimate }: Moment, words: Words): LegendItem[] {
+  return PAID.flatMap((part): LegendItem[] => {
     if (!usage?.[part]) return [];
     const estimate = part === "output" && isEstimate ? words.estimate : "";
     const value = facts(words.tokens(usage[part]), dollars(cost?.[part]), estimate);
@@ -56,7 +56,7 @@ export function makeMoment(timeline: Timeline, moment: Moment, words: Words, pla
   const { moments, requests } = timeline;
   const { time, missed, model } = moment;
   const request = timeline.blocks[requests[moment.request]?.block ?? -1];
-  const blocks = shownAt(timeline, moment, words);
+  const blocks = pickBlocks(timeline, moment, words);
   const reader = makeReader(timeline, words, place);
   const strip = reader.stripOf(blocks);
   const number = moments.indexOf(moment) + 1;
@@ -65,31 +65,31 @@ export function makeMoment(timeline: Timeline, moment: Moment, words: Words, pla
     "div",
     { className: "cv-detail" },
     make("h3", {}, words.atRequest(number, moments.length)),
-    make("p", {}, facts(factsOf(timeline, moment, words), model, time ? words.time(time) : "")),
+    make("p", {}, facts(describePrompt(timeline, moment, words), model, time ? words.time(time) : "")),
     missed ? make("p", { className: "cv-missed" }, words.missed(missed, moment)) : "",
     request ? make("p", {}, words.requestOf(moment.request + 1, request.label)) : "",
     makeSearch(blocks, reader, words, place),
     strip,
     make("p", { className: "cv-quiet" }, words.hint),
-    makeLegend(kindsOf(timeline, moment, words)),
-    makeLegend(paidFor(moment, words)),
+    makeLegend(listKinds(timeline, moment, words)),
+    makeLegend(listPaid(moment, words)),
     reader.element,
     makeLargest(blocks, reader, words),
   );
 }
 
-/** The largest consumers, and what was read more than once: results of the same call count together. */
-function makeLargest(blocks: Shown[], reader: Reader, words: Words): HTMLElement {
+/** The five largest blocks, and what the context holds more than once. Results of the same call count as one. */
+function makeLargest(blocks: ShownBlock[], reader: Reader, words: Words): HTMLElement {
   const byCall = groupBy(blocks, ({ block }) => (block.kind === "result" ? block.label : block.id));
   const groups = [...byCall.values()].map((all) => ({ all, tokens: sum(all.map(({ tokens }) => tokens)) }));
   const sorted = groups.sort((a, b) => b.tokens - a.tokens);
   const again = sorted.slice(5).filter(({ all }) => all.length > 1);
   const total = sum(sorted.map(({ tokens }) => tokens));
-  const wordsOf = ({ all, tokens }: (typeof groups)[number]) => {
-    const [name = ""] = all.map((shown) => nameOf(shown, words));
+  const textsFor = ({ all, tokens }: (typeof groups)[number]) => {
+    const [name = ""] = all.map((shown) => nameBlock(shown, words));
     return [all.length > 1 ? `${name} × ${all.length}` : name, words.tokens(tokens), percent(tokens / total)];
   };
-  const list = makeRows([...sorted.slice(0, 5), ...again.slice(0, 5)], wordsOf, ({ all }) => reader.open(all));
+  const list = makeRows([...sorted.slice(0, 5), ...again.slice(0, 5)], textsFor, ({ all }) => reader.openBlocks(all));
   return make("div", {}, make("h4", {}, words.largest), list);
 }
 
@@ -97,11 +97,11 @@ export function makeCompaction(timeline: Timeline, compaction: Compaction, words
   const { moment, before, after, trigger } = compaction;
   const fates = fatesOf(timeline, compaction);
   const reader = makeReader(timeline, words, place);
-  const old = grouped(shownAt(timeline, before, words), ({ block }) => {
+  const old = groupByFate(pickBlocks(timeline, before, words), ({ block }) => {
     const fate = fates.get(block.id) ?? "summarized";
     return [words.fates[fate], `var(--cv-${fate})`];
   });
-  const young = grouped(shownAt(timeline, after, words), ({ block, kind, colour }) => {
+  const young = groupByFate(pickBlocks(timeline, after, words), ({ block, kind, colour }) => {
     if (fates.has(block.id)) return [words.fates.kept, "var(--cv-kept)"];
     if (block.thought !== undefined) return [words.fates.thought, "var(--cv-thought)"];
     return block.original === undefined ? [kind, colour] : [words.fates.disk, "var(--cv-disk)"];
@@ -124,23 +124,20 @@ export function makeCompaction(timeline: Timeline, compaction: Compaction, words
   );
 }
 
-type Grouped = { shown: Shown; name: string };
+type Grouped = { shown: ShownBlock; name: string };
 
-/**
- * Blocks in the colour of their group, with its name before what they are. What is not in the file stays what it is.
- * `groupOf`: what became of a block, or what it is, and the colour of that.
- */
-function grouped(blocks: Shown[], groupOf: (shown: Shown) => [name: string, colour: string]): Grouped[] {
+/** Names and colours each block after its group. What isn't in the file belongs to none. */
+function groupByFate(blocks: ShownBlock[], fateOf: (shown: ShownBlock) => [name: string, colour: string]): Grouped[] {
   return blocks.map((shown) => {
     const { kind } = shown;
-    const [name, colour] = shown.block.kind === "unexplained" ? [kind, shown.colour] : groupOf(shown);
+    const [name, colour] = shown.block.kind === "unexplained" ? [kind, shown.colour] : fateOf(shown);
     return { name, shown: { ...shown, colour, kind: name === kind ? kind : facts(name, kind) } };
   });
 }
 
-/** One side of a compaction: its blocks, and what its groups add up to. */
+/** One side of a compaction: its blocks and the size of each group. */
 function makeSide(blocks: Grouped[], heading: string, reader: Reader, words: Words): HTMLElement {
-  const items = [...groupBy(blocks, ({ name }) => name)].map(([name, all]): Item => {
+  const items = [...groupBy(blocks, ({ name }) => name)].map(([name, all]): LegendItem => {
     const tokens = sum(all.map(({ shown }) => shown.tokens));
     return { colour: all[0]?.shown.colour ?? "", name, value: facts(words.blocks(all.length), words.tokens(tokens)) };
   });
@@ -150,12 +147,12 @@ function makeSide(blocks: Grouped[], heading: string, reader: Reader, words: Wor
 
 const MOST_LOST = 24; // of each kind
 
-/** What nothing names after the compaction; each opens the block that had it first. */
-function makeLost(lost: Lost[], blocks: Shown[], reader: Reader, words: Words): HTMLElement {
+/** Lists what nothing names after the compaction. Each entry opens the block that named it first. */
+function makeLost(lost: Lost[], blocks: ShownBlock[], reader: Reader, words: Words): HTMLElement {
   const makeChip = ({ text, block }: Lost) => {
     const shown = blocks.find((each) => each.block.id === block.id);
     const at = Math.max(0, block.text.indexOf(text));
-    return makeButton(() => shown && reader.show(shown, { shown, at, length: text.length }), text);
+    return makeButton(() => shown && reader.showBlock(shown, { shown, at, length: text.length }), text);
   };
   const groups = [...groupBy(lost, ({ kind }) => kind)].flatMap(([kind, items]) => [
     make("p", {}, words.lostKind(kind, items.length, MOST_LOST)),

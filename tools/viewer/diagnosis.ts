@@ -1,41 +1,43 @@
-/** What a session cost, what of that its cache misses took, what filled it: each with a model call that shows it. */
+/** Works out what a session cost, how much of that was cache misses, and what filled the context. */
 import { groupBy, largestOf, sum } from "../trace/numbers.ts";
 import { sumOf } from "../trace/prices.ts";
 import { type Block, dollarsOf, type Missed, type Moment, type Timeline } from "../trace/timeline.ts";
 
-/** Model calls are named by their index. Sizes are tokens. */
+/** Model calls are indexes, and sizes are tokens. */
 export type Diagnosis = {
   calls: number;
-  /** Of all prompts together; nothing is known of some if `isCounted` is false. */
+  /** The size of all prompts together. */
   sent: number;
+  /** Whether the API counted every prompt. */
   isCounted: boolean;
-  /** With its summaries, if the file counts those; nothing if no price is known. */
+  /** Includes the summaries if their cost is known. Missing if no price is known. */
   dollars?: number;
   /** Whether some of the output is an estimate. */
   isEstimate: boolean;
   summaries: { count: number; dollars?: number };
-  /** Calls without a known price. */
+  /** The number of calls without a known price. */
   unpaid: number;
   /** The most expensive call. */
   most: number;
   missed: Amount & { causes: Cause[] };
-  /** What compactions made new, and so had to be written to the cache: that is not missed. */
+  /** Prompts that a compaction replaced. Writing those to the cache isn't a miss. */
   compacted?: Cause;
-  /** The call with the largest prompt, and the two series that most of that is made of. */
+  /** The call with the largest prompt. */
   largest: number;
+  /** The two series that fill most of the largest prompt. */
   top: { series: string; share: number }[];
-  /** Of all files that were read more than once, the one whose further reads took most; the call after the last read. */
+  /** The file whose repeated reads took the most tokens. `at` is the call after its last read. */
   again?: { path: string; count: number; tokens: number; at: number };
 };
 type Amount = { tokens: number; dollars?: number };
-/** Misses of one kind: how many, and the call of the largest. */
+/** Misses for the same reason. `at` is the call with the largest. */
 export type Cause = Amount & { why: Missed["why"]; count: number; at: number };
 
 export function diagnose(timeline: Timeline): Diagnosis {
   const { moments, compactions } = timeline;
   const summaries = compactions.filter(({ isSummary }) => isSummary);
   const [own, others] = [dollarsOf(moments), dollarsOf(summaries)];
-  const { compacted, ...causes } = causesIn(moments);
+  const { compacted, ...causes } = groupMisses(moments);
   return {
     calls: moments.length,
     sent: sum(moments.map(({ tokens }) => tokens)),
@@ -48,39 +50,39 @@ export function diagnose(timeline: Timeline): Diagnosis {
     ...causes,
     compacted,
     largest: timeline.largest,
-    top: topOf(timeline),
+    top: fillsOf(timeline),
     again: readAgain(timeline),
   };
 }
 
-/** What the tokens that were missed took: they were written to the cache, or sent without it. */
-function dollarsFor({ missed, usage, cost }: Moment): number | undefined {
+/** The price of the missed tokens, which were written to the cache or sent without it. */
+function dollarsMissed({ missed, usage, cost }: Moment): number | undefined {
   if (!missed || !usage || !cost) return undefined;
   return (missed.tokens * (cost.written + cost.input)) / (usage.written + usage.input);
 }
 
-const totalOf = (all: Amount[]): Amount => ({
+const addUp = (all: Amount[]): Amount => ({
   tokens: sum(all.map(({ tokens }) => tokens)),
   dollars: all.some(({ dollars }) => dollars !== undefined) ? sum(all.map(({ dollars = 0 }) => dollars)) : undefined,
 });
 
-function causesIn(moments: Moment[]): Pick<Diagnosis, "missed" | "compacted"> {
+function groupMisses(moments: Moment[]): Pick<Diagnosis, "missed" | "compacted"> {
   const all = moments.flatMap((moment, at) => {
-    return moment.missed ? [{ ...moment.missed, at, dollars: dollarsFor(moment) }] : [];
+    return moment.missed ? [{ ...moment.missed, at, dollars: dollarsMissed(moment) }] : [];
   });
   const causes = (["pause", "changed", "model", "compaction"] as const).flatMap((why): Cause[] => {
     const misses = all.filter((each) => each.why === why).sort((a, b) => b.tokens - a.tokens);
     const [largest] = misses;
-    return largest ? [{ why, count: misses.length, at: largest.at, ...totalOf(misses) }] : [];
+    return largest ? [{ why, count: misses.length, at: largest.at, ...addUp(misses) }] : [];
   });
   const missed = causes.filter(({ why }) => why !== "compaction").sort((a, b) => b.tokens - a.tokens);
   return {
-    missed: { ...totalOf(missed), causes: missed },
+    missed: { ...addUp(missed), causes: missed },
     compacted: causes.find(({ why }) => why === "compaction"),
   };
 }
 
-function topOf({ moments, series, largest }: Timeline): Diagnosis["top"] {
+function fillsOf({ moments, series, largest }: Timeline): Diagnosis["top"] {
   const { sizes = [], tokens = 0 } = moments[largest] ?? {};
   const shares = series.map((name, i) => ({ series: name, share: (sizes[i] ?? 0) / tokens }));
   const sorted = shares.filter(({ share }) => share > 0).sort((a, b) => b.share - a.share);

@@ -1,10 +1,10 @@
-/** What the viewer is made of: a legend, a strip of blocks in proportion to their size, the text of a block. */
+/** The parts the viewer is built from: rows, legends, strips of blocks and the text of a block. */
 
 import { largestOf } from "../trace/numbers.ts";
 import type { Block } from "../trace/timeline.ts";
 import type { Words } from "./languages.ts";
 
-/** An element with properties and children. */
+/** Creates an element with properties and children. */
 export function make<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,
   properties: Partial<HTMLElementTagNameMap[Tag]> = {},
@@ -22,15 +22,15 @@ export function makeButton(click: () => void, ...label: (Node | string)[]): HTML
   return button;
 }
 
-/** Of buttons that the arrow keys go through, one is a tab stop. */
+/** Tab reaches one button of a group. The arrow keys reach the others. */
 export function setTabStop(buttons: HTMLElement[], stop = buttons[0]): void {
   for (const button of buttons) button.tabIndex = button === stop ? 0 : -1;
 }
 
-/** A button for each item, in a list whose rows are equally high: its name, which may be cut, and facts. */
-export function makeRows<Each>(items: Each[], wordsOf: (item: Each) => string[], select: (item: Each) => void) {
+/** Lists items as buttons of equal height. A long name is cut, the facts after it aren't. */
+export function makeRows<Each>(items: Each[], textsFor: (item: Each) => string[], select: (item: Each) => void) {
   const made = items.map((item) => {
-    const [name = "", ...rest] = wordsOf(item);
+    const [name = "", ...rest] = textsFor(item);
     const label = make("span", { className: "cv-name", title: name }, name);
     const facts = make("span", { className: "cv-quiet" }, rest.join(" · "));
     const button = makeButton(() => select(item), label, facts);
@@ -39,11 +39,11 @@ export function makeRows<Each>(items: Each[], wordsOf: (item: Each) => string[],
   return make("ul", { className: "cv-rows" }, ...made);
 }
 
-/** `sign`: in place of a square. */
-export type Item = { colour: string; name: string; value?: string; sign?: string };
+/** `sign` replaces the square. */
+export type LegendItem = { colour: string; name: string; value?: string; sign?: string };
 
-/** Names and values beside their colours. */
-export function makeLegend(items: Item[]): HTMLElement {
+/** Names what each colour stands for. */
+export function makeLegend(items: LegendItem[]): HTMLElement {
   const made = items.map(({ colour, name, value = "", sign = "■" }) => {
     const swatch = make("b", {}, sign);
     swatch.style.color = colour;
@@ -52,16 +52,16 @@ export function makeLegend(items: Item[]): HTMLElement {
   return make("ul", { className: "cv-legend" }, ...made);
 }
 
-/** A block as the strip shows it: its size, its colour, and what it is in words. */
-export type Shown = { block: Block; tokens: number; colour: string; kind: string };
-export const nameOf = ({ kind, block }: Shown, words: Words): string =>
+/** A block with its size in tokens, its colour and a name for its kind. */
+export type ShownBlock = { block: Block; tokens: number; colour: string; kind: string };
+export const nameBlock = ({ kind, block }: ShownBlock, words: Words): string =>
   block.label ? words.named(kind, block.label) : kind;
-type Group = { all: Shown[]; tokens: number };
+type Merged = { all: ShownBlock[]; tokens: number };
 
-/** Neighbours that are too small to be seen alone are one group. */
-function groupsOf(blocks: Shown[], most: number): Group[] {
+/** Merges neighbours too small to see on their own. */
+function mergeSmall(blocks: ShownBlock[], most: number): Merged[] {
   const least = blocks.reduce((sum, { tokens }) => sum + tokens, 0) / most;
-  const groups: Group[] = [];
+  const groups: Merged[] = [];
   for (const shown of blocks) {
     const last = groups.at(-1);
     if (last && last.tokens < least && shown.tokens < least) {
@@ -74,8 +74,8 @@ function groupsOf(blocks: Shown[], most: number): Group[] {
 
 export type Strip = { element: HTMLElement; mark: (ids: Set<number>, selected?: number) => void };
 
-/** Goes to the block before or after the selected one: of the strip that has the focus, or else of the first. */
-export function stepIn(detail: Element, focused: EventTarget | null, step: number): void {
+/** Selects the next or previous block of the focused strip, or of the first strip. */
+export function moveInStrip(detail: Element, focused: EventTarget | null, step: number): void {
   const own = focused instanceof Element ? focused.closest(".cv-strip") : null;
   const strip = own ?? detail.querySelector(".cv-strip");
   const buttons = [...(strip?.getElementsByTagName("button") ?? [])];
@@ -87,9 +87,9 @@ export function stepIn(detail: Element, focused: EventTarget | null, step: numbe
 
 const isPressed = (button: Element) => button.getAttribute("aria-pressed") === "true";
 
-export function makeStrip(blocks: Shown[], words: Words, select: (all: Shown[]) => void): Strip {
-  const groups = groupsOf(blocks, 160).map(({ all, tokens }) => {
-    return { all, button: makePart(all, tokens, words, () => select(all)) };
+export function makeStrip(blocks: ShownBlock[], words: Words, select: (all: ShownBlock[]) => void): Strip {
+  const groups = mergeSmall(blocks, 160).map(({ all, tokens }) => {
+    return { all, button: makeStripButton(all, tokens, words, () => select(all)) };
   });
   const buttons = groups.map(({ button }) => button);
   const element = make("div", { className: "cv-strip", role: "group" }, ...buttons);
@@ -106,10 +106,10 @@ export function makeStrip(blocks: Shown[], words: Words, select: (all: Shown[]) 
   return { element, mark };
 }
 
-/** A block of a strip, or neighbours that have the colour of the largest. */
-function makePart(all: Shown[], tokens: number, words: Words, select: () => void): HTMLButtonElement {
+/** A button for one block, or for merged neighbours in the colour of the largest. */
+function makeStripButton(all: ShownBlock[], tokens: number, words: Words, select: () => void): HTMLButtonElement {
   const [first] = all;
-  const name = all.length === 1 && first ? nameOf(first, words) : words.blocks(all.length);
+  const name = all.length === 1 && first ? nameBlock(first, words) : words.blocks(all.length);
   const largest = all[largestOf(all.map((shown) => shown.tokens))];
   const button = makeButton(select);
   button.ariaLabel = button.title = `${name}, ${words.tokens(tokens)}`;
@@ -118,12 +118,12 @@ function makePart(all: Shown[], tokens: number, words: Words, select: () => void
   return button;
 }
 
-/** The text of a block, with `hit` marked in it. */
-export function makeText(shown: Shown, words: Words, hit?: { at: number; length: number }): HTMLElement {
+/** Shows a block's text with the search hit marked. */
+export function makeText(shown: ShownBlock, words: Words, hit?: { at: number; length: number }): HTMLElement {
   const { text } = shown.block;
   const end = hit ? hit.at + hit.length : 0;
   const marked = hit ? [text.slice(0, hit.at), make("mark", {}, text.slice(hit.at, end))] : [];
   const size = make("span", { className: "cv-quiet" }, words.tokens(shown.tokens));
-  const heading = make("h4", {}, nameOf(shown, words), " ", size);
+  const heading = make("h4", {}, nameBlock(shown, words), " ", size);
   return make("article", { className: "cv-text" }, heading, make("pre", { tabIndex: 0 }, ...marked, text.slice(end)));
 }

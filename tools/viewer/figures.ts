@@ -1,4 +1,4 @@
-/** The pictures of the recorded demo, for the pages. */
+/** Draws the recorded demo for the pages. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseHTML } from "linkedom";
@@ -14,7 +14,7 @@ function drawDemo(root: string, language: "en" | "zh"): string {
   return drawFigure(timeline, { document, width: 760, words, ...texts });
 }
 
-/** The files of docs/figures that show the recorded demo of the project at `root`. */
-export function figures(root: string): Record<string, string> {
+/** The demo's files in docs/figures, by name. */
+export function demoFigures(root: string): Record<string, string> {
   return { "demo.svg": drawDemo(root, "en"), "demo.zh.svg": drawDemo(root, "zh") };
 }

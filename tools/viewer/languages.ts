@@ -1,4 +1,4 @@
-/** What the viewer says, in each language. */
+/** Everything the viewer says, in each language. */
 import type { Skipped } from "../trace/conversation.ts";
 import { counted, percent, whole } from "../trace/numbers.ts";
 import type { Capacity, Fate, Missed, Moment, Side, Timeline } from "../trace/timeline.ts";
@@ -276,6 +276,6 @@ const zh: Words = {
 
 export const WORDS: Record<Language, Words> = { en, zh };
 
-/** A series of a timeline in words. */
+/** Names a series. */
 export const nameOfSeries = (name: string, words: Words): string =>
   name.startsWith("result:") ? words.results(name.slice(7)) : (words.kinds[name] ?? name);

@@ -1,41 +1,41 @@
-/** What a summary lost: paths, names and values of the history that nothing names that came after it. */
+/** Finds what a summary lost: paths, names and values that nothing mentions after it. */
 import { type Block, blocksAt, type Compaction, type Timeline } from "../trace/timeline.ts";
 
 export type Lost = { kind: "paths" | "names" | "values"; text: string; block: Block; weight: number };
 
-/** A file by its ending, which a route has not; with `:` an address is none. */
+/** A known extension tells a file from a route. An address has a colon, which only line numbers may follow here. */
 const FILE =
   /^[\w@~./-]+\.([cm]?[jt]sx?|jsonl?|mdx?|py|dart|arb|go|rs|ya?ml|toml|s?css|html|svg|sh|ps1|sql|txt|csv|xml|java|kts?|gradle|swift|rb|php|vue|svelte|c|cs|h|cpp|lock|env|ini|conf|omp)(:\d+)*$/i;
 const NAME =
   /^[a-z_$][\w$]*([a-z][A-Z]|[a-z]_[a-z])[\w$]*$|^[A-Z][A-Z0-9]*_[A-Z0-9_]+$|^[A-Z][a-z0-9]+([A-Z][a-z0-9]*)+$/;
 const VALUE = /^\$?\d[\d.,:]*\d\w{0,3}%?$|^v\d+\.\d|^#\d+$|^(?=.*\d)(?=.*[a-f])[\da-f]{7,40}$/;
 
-/** Words with what belongs to a path, a name or a value; no tags, no names of arguments, no numbers of lines. */
+/** Words that may be a path, a name or a value, without tags, argument names and line numbers. */
 function wordsIn({ text, kind }: Block): Set<string> {
   const marks = { call: /^\w+: /gm, result: /^ *\d+(→|\t)/gm }[kind as string] ?? /$^/;
   const plain = text.replace(marks, "").replace(/<\/?[\w-]+/g, " ");
   return new Set(plain.match(/[\w$#@~./-][\w$#@~./:,%-]*[\w$%]/g));
 }
 
-function kindOf(word: string): Lost["kind"] | undefined {
+function classify(word: string): Lost["kind"] | undefined {
   if (word.length > 120) return undefined;
-  if (VALUE.test(word)) return word.replace(/\D/g, "").length > 3 ? "values" : undefined; // 404 is no value
+  if (VALUE.test(word)) return word.replace(/\D/g, "").length > 3 ? "values" : undefined; // 404 says little
   if (FILE.test(word)) return "paths";
   return NAME.test(word) ? "names" : undefined;
 }
 
-const lastOf = (path: string) => path.slice(path.lastIndexOf("/") + 1);
+const fileNameIn = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 
-/** The weightiest first: a block that the user or the model wrote counts ten times one that a tool returned. */
+/** Heaviest first. What the user or model wrote counts ten times as much as a tool's result. */
 export function lostIn(timeline: Timeline, { before, after, isSummary }: Compaction): Lost[] {
   if (!isSummary) return [];
   const left = blocksAt(timeline, after).flatMap((block) => [...wordsIn(block)]);
-  const known = new Set(left.flatMap((word) => [lastOf(word), ...word.split(/[.:]/)]));
+  const known = new Set(left.flatMap((word) => [fileNameIn(word), ...word.split(/[.:]/)]));
   const lost = new Map<string, Lost>();
   for (const block of blocksAt(timeline, before)) {
     for (const word of wordsIn(block)) {
-      const kind = kindOf(word);
-      if (!kind || known.has(lastOf(word))) continue;
+      const kind = classify(word);
+      if (!kind || known.has(fileNameIn(word))) continue;
       const entry = lost.get(word) ?? { kind, text: word, block, weight: 0 };
       entry.weight += block.kind === "result" ? 1 : 10;
       lost.set(word, entry);

@@ -1,4 +1,4 @@
-/** The viewer as a page of its own: `npm run view`. */
+/** The page that `npm run view` serves. */
 import { mount } from "./main.ts";
 
 const lang = navigator.language.startsWith("zh") ? "zh" : "en";

@@ -1,23 +1,23 @@
-/** The text of a block that is chosen in a strip, or found by a search. */
+/** Shows the text of a block that was selected in a strip or found by the search. */
 
 import type { Timeline } from "../trace/timeline.ts";
-import type { Shown, Strip } from "./elements.ts";
-import { make, makeButton, makeRows, makeStrip, makeText, nameOf } from "./elements.ts";
+import type { ShownBlock, Strip } from "./elements.ts";
+import { make, makeButton, makeRows, makeStrip, makeText, nameBlock } from "./elements.ts";
 import type { Words } from "./languages.ts";
 
-/** What a reader has open, which a step and a file that grows leave open: a block, how far it is scrolled, a search. */
+/** What stays open when the step changes or the file grows. */
 export type Place = { block?: number; scroll: number; search: string };
 
-type Hit = { shown: Shown; at: number; length: number };
+type Hit = { shown: ShownBlock; at: number; length: number };
 export type Reader = {
   element: HTMLElement;
-  stripOf: (blocks: Shown[]) => HTMLElement;
-  show: (shown: Shown, hit?: Hit) => void;
-  /** One block, or a list of several. */
-  open: (all: Shown[]) => void;
-  /** What was open before a step, if it is among `blocks`. */
-  reopen: (blocks: Shown[]) => void;
-  /** In the strips: what is open, and where something was found. */
+  stripOf: (blocks: ShownBlock[]) => HTMLElement;
+  showBlock: (shown: ShownBlock, hit?: Hit) => void;
+  /** Shows one block, or lists several. */
+  openBlocks: (all: ShownBlock[]) => void;
+  /** Shows the block that was open before, if it's still there. */
+  reopen: (blocks: ShownBlock[]) => void;
+  /** Marks the open block and the search hits in the strips. */
   mark: (hits: Hit[]) => void;
 };
 
@@ -28,33 +28,33 @@ export function makeReader(timeline: Timeline, words: Words, place: Place): Read
     const found = new Set(hits.map(({ shown }) => shown.block.id));
     for (const strip of strips) strip.mark(found, place.block);
   };
-  const show: Reader["show"] = (shown, hit) => {
+  const showBlock: Reader["showBlock"] = (shown, hit) => {
     const isOpen = shown.block.id === place.block && !hit;
     Object.assign(place, { block: shown.block.id, scroll: isOpen ? place.scroll : 0 });
     element.replaceChildren(makeText(shown, words, hit), ...makeOrigin(shown, timeline, words));
     scrollText(element, place);
     mark([]);
   };
-  const open: Reader["open"] = (all) => {
+  const openBlocks: Reader["openBlocks"] = (all) => {
     const [first] = all;
-    const wordsOf = (shown: Shown) => [nameOf(shown, words), words.tokens(shown.tokens)];
-    if (all.length > 1) element.replaceChildren(makeRows(all.slice(0, 500), wordsOf, show));
-    else if (first) show(first);
+    const textsFor = (shown: ShownBlock) => [nameBlock(shown, words), words.tokens(shown.tokens)];
+    if (all.length > 1) element.replaceChildren(makeRows(all.slice(0, 500), textsFor, showBlock));
+    else if (first) showBlock(first);
   };
   const reopen: Reader["reopen"] = (blocks) => {
     const shown = blocks.find(({ block }) => block.id === place.block);
-    if (shown) show(shown);
+    if (shown) showBlock(shown);
   };
-  const stripOf = (blocks: Shown[]) => {
-    const strip = makeStrip(blocks, words, open);
+  const stripOf = (blocks: ShownBlock[]) => {
+    const strip = makeStrip(blocks, words, openBlocks);
     strips.push(strip);
     return strip.element;
   };
-  return { element, stripOf, show, open, reopen, mark };
+  return { element, stripOf, showBlock, openBlocks, reopen, mark };
 }
 
-/** What a block was before a compaction: the result that was cleared, or thinking. */
-function makeOrigin(shown: Shown, { blocks }: Timeline, words: Words): Element[] {
+/** Shows what a compaction replaced with this block. */
+function makeOrigin(shown: ShownBlock, { blocks }: Timeline, words: Words): Element[] {
   const { original, thought, chars } = shown.block;
   if (thought !== undefined) return [make("p", {}, words.thought)];
   const block = blocks[original ?? -1];
@@ -63,7 +63,7 @@ function makeOrigin(shown: Shown, { blocks }: Timeline, words: Words): Element[]
   return [make("p", {}, words.original), makeText({ ...shown, block, tokens }, words)];
 }
 
-/** Scrolls the text to what is marked in it, or to where it was. */
+/** Scrolls to the marked hit, or to where the text was before. */
 function scrollText(element: HTMLElement, place: Place): void {
   const [text] = element.getElementsByTagName("pre");
   const [mark] = element.getElementsByTagName("mark");
@@ -73,7 +73,7 @@ function scrollText(element: HTMLElement, place: Place): void {
   });
 }
 
-export function makeSearch(blocks: Shown[], reader: Reader, words: Words, place: Place): HTMLElement {
+export function makeSearch(blocks: ShownBlock[], reader: Reader, words: Words, place: Place): HTMLElement {
   const input = make("input", { type: "search", placeholder: words.search, ariaLabel: words.search });
   const count = make("output");
   let hits = hitsIn(blocks, place.search);
@@ -83,7 +83,7 @@ export function makeSearch(blocks: Shown[], reader: Reader, words: Words, place:
     at = (at + step + hits.length) % (hits.length || 1);
     const hit = hits[at];
     count.textContent = input.value && words.hits(at + 1, hits.length);
-    if (hit) reader.show(hit.shown, hit);
+    if (hit) reader.showBlock(hit.shown, hit);
     reader.mark(hits);
   };
   input.addEventListener("input", () => {
@@ -97,8 +97,8 @@ export function makeSearch(blocks: Shown[], reader: Reader, words: Words, place:
   return make("div", { className: "cv-search" }, input, ...buttons, count);
 }
 
-/** Where `text` occurs, whatever the case. */
-function hitsIn(blocks: Shown[], text: string): Hit[] {
+/** Finds `text` in either case. */
+function hitsIn(blocks: ShownBlock[], text: string): Hit[] {
   if (!text) return [];
   const pattern = new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "gi");
   return blocks.flatMap((shown) =>

@@ -1,19 +1,19 @@
-/** The diagnosis in words: what a session cost, what cache misses took of that and why, and what filled it. */
+/** Puts the diagnosis into sentences. */
 
 import { dollars, percent, shortened } from "../trace/numbers.ts";
 import type { Cause, Diagnosis } from "./diagnosis.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
 
-/** A sentence; what has the index of a model call leads there. */
+/** A part with a call becomes a link to it. */
 export type Sentence = (string | { text: string; call: number })[];
 
 export const sentencesOf = (found: Diagnosis, words: Words): Sentence[] => [
-  costOf(found, words),
-  missesOf(found, words),
-  fillingOf(found, words),
+  costSentence(found, words),
+  missSentence(found, words),
+  fillingSentence(found, words),
 ];
 
-function costOf({ dollars: all, summaries, unpaid, most, ...found }: Diagnosis, words: Words): Sentence {
+function costSentence({ dollars: all, summaries, unpaid, most, ...found }: Diagnosis, words: Words): Sentence {
   const say = words.diagnosis;
   const sent = say.sent(found.calls, found.sent, found.isCounted);
   if (all === undefined) return [`${say.unpriced}${sent}`];
@@ -25,7 +25,7 @@ function costOf({ dollars: all, summaries, unpaid, most, ...found }: Diagnosis, 
   return [`${paid.join(say.comma)}${sent}${say.dearest}`, link, say.end];
 }
 
-function missesOf({ missed, compacted, isCounted, dollars: all, sent }: Diagnosis, words: Words): Sentence {
+function missSentence({ missed, compacted, isCounted, dollars: all, sent }: Diagnosis, words: Words): Sentence {
   const say = words.diagnosis;
   if (!isCounted && missed.causes.length === 0) return [say.uncounted];
   const amountOf = ({ tokens, dollars: paid }: Pick<Cause, "tokens" | "dollars">) =>
@@ -42,7 +42,7 @@ function missesOf({ missed, compacted, isCounted, dollars: all, sent }: Diagnosi
   return [say.missed(amountOf(missed), percent(share), all !== undefined), ...causes, say.end, ...written];
 }
 
-function fillingOf({ top, largest, again }: Diagnosis, words: Words): Sentence {
+function fillingSentence({ top, largest, again }: Diagnosis, words: Words): Sentence {
   const say = words.diagnosis;
   const shares = top.map(({ series, share }) => {
     const name = series === "unexplained" ? say.unexplained : nameOfSeries(series, words);

@@ -1,64 +1,69 @@
-/** A session that is open: its diagnosis, its charts, lists that lead into it, and what is in the context at a step. */
+/** Shows an open session: its diagnosis, charts and lists, and the context at the selected step. */
 
 import { dollars, facts, whole } from "../trace/numbers.ts";
 import { type Compaction, dollarsOf, type Step, type Timeline } from "../trace/timeline.ts";
 import { makeCompaction, makeMoment } from "./details.ts";
 import { diagnose } from "./diagnosis.ts";
-import { make, makeRows, stepIn } from "./elements.ts";
+import { make, makeRows, moveInStrip } from "./elements.ts";
 import type { Words } from "./languages.ts";
 import { makeOverTime } from "./over-time.ts";
 import type { Place } from "./reader.ts";
 import { sentencesOf } from "./sentences.ts";
 
-/** What is shown of a session. A session that grows is shown again, and goes on from there. */
-export type Shown = { timeline: Timeline; step: Step; place: Place };
+/** What has to survive when a session grows and is drawn again. */
+export type OpenSession = { timeline: Timeline; step: Step; place: Place };
 
-/** Shows a step of a session, or else its largest prompt. `tell` is called with each step. */
-export function makeSession(timeline: Timeline, words: Words, tell: (step: Step) => void, before?: Partial<Shown>) {
+/** Starts at the step that was open before, or else at the largest prompt. Calls `onStep` with every step. */
+export function makeSession(
+  timeline: Timeline,
+  words: Words,
+  onStep: (step: Step) => void,
+  before?: Partial<OpenSession>,
+) {
   const { moments, compactions } = timeline;
   const place = before?.place ?? { scroll: 0, search: "" };
-  const shown: Shown = { timeline, step: stepAfter(timeline, before), place };
+  const shown: OpenSession = { timeline, step: firstStep(timeline, before), place };
   const detail = make("div");
-  const overTime = makeOverTime(timeline, words, show);
-  function show(step: Step): void {
+  const overTime = makeOverTime(timeline, words, showStep);
+  function showStep(step: Step): void {
     const compaction = compactions[step.compaction ?? -1];
-    const call = callOf(timeline, step);
+    const call = callAtStep(timeline, step);
     const moment = moments[call];
     shown.step = compaction ? { compaction: step.compaction } : { call };
     overTime.moveTo(call);
-    tell(shown.step);
+    onStep(shown.step);
     if (compaction) detail.replaceChildren(makeCompaction(timeline, compaction, words, place));
     else if (moment) detail.replaceChildren(makeMoment(timeline, moment, words, place));
   }
-  const goTo = (step: Step) => {
-    show(step);
+  const jumpTo = (step: Step) => {
+    showStep(step);
     detail.scrollIntoView();
   };
   const element = make(
     "div",
     {},
-    makeDiagnosis(timeline, words, goTo),
+    makeDiagnosis(timeline, words, jumpTo),
     make("h2", {}, words.overTime),
     overTime.element,
-    make("div", { className: "cv-columns" }, makeRequests(timeline, words, goTo), makeJumps(timeline, words, goTo)),
+    make("div", { className: "cv-columns" }, makeRequests(timeline, words, jumpTo), makeJumps(timeline, words, jumpTo)),
     detail,
     makeSources(timeline, words),
   );
   element.addEventListener("keydown", (event) => {
-    const to = callFor(event.key, callOf(timeline, shown.step), moments.length);
+    const to = callForKey(event.key, callAtStep(timeline, shown.step), moments.length);
     const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
     if (isText(event.target) || (to === undefined && !by)) return;
     event.preventDefault();
-    if (by) return stepIn(detail, event.target, by);
-    show({ call: to });
+    if (by) return moveInStrip(detail, event.target, by);
+    showStep({ call: to });
     overTime.focus();
   });
-  show(shown.step);
+  showStep(shown.step);
   return { element, shown };
 }
 
-/** What was shown; the newest call again if that was. */
-function stepAfter(timeline: Timeline, before?: Partial<Shown>): Step {
+/** Stays at the open step, but follows the newest call. */
+function firstStep(timeline: Timeline, before?: Partial<OpenSession>): Step {
   const { step, timeline: old } = before ?? {};
   const last = timeline.moments.length - 1;
   if (old && step?.call === old.moments.length - 1) return { call: last };
@@ -66,58 +71,61 @@ function stepAfter(timeline: Timeline, before?: Partial<Shown>): Step {
   return step && isStep ? step : { call: timeline.largest };
 }
 
-/** The model call that a step is at: the last one before a compaction. */
-function callOf({ moments, compactions }: Timeline, { call = 0, compaction = -1 }: Step): number {
+/** The model call of a step, which for a compaction is the last one before it. */
+function callAtStep({ moments, compactions }: Timeline, { call = 0, compaction = -1 }: Step): number {
   const before = compactions[compaction];
   return Math.max(0, Math.min(moments.length - 1, before ? before.moment - 1 : call));
 }
 
-/** Where a key leads from a model call. */
-const callFor = (key: string, call: number, calls: number): number | undefined =>
+/** The model call that a key leads to. */
+const callForKey = (key: string, call: number, calls: number): number | undefined =>
   ({ ArrowLeft: call - 1, ArrowRight: call + 1, Home: 0, End: calls - 1 })[key];
 
-/** Where the keys move the cursor in a text. */
+/** Whether arrow keys scroll the text or move its cursor. */
 const isText = (target: EventTarget | null) =>
   target instanceof HTMLPreElement || (target instanceof HTMLInputElement && target.type === "search");
 
-/** What a session cost, what of it were cache misses, and what was largest; each leads to its model call. */
-function makeDiagnosis(timeline: Timeline, words: Words, goTo: (step: Step) => void): HTMLElement {
-  const linkTo = (text: string, call: number) => {
+function makeDiagnosis(timeline: Timeline, words: Words, jumpTo: (step: Step) => void): HTMLElement {
+  const makeLink = (text: string, call: number) => {
     const link = make("a", { href: "#" }, text);
     link.addEventListener("click", (event) => {
-      event.preventDefault(); // the address names the step
-      goTo({ call });
+      event.preventDefault(); // the address already names the step
+      jumpTo({ call });
     });
     return link;
   };
   const items = sentencesOf(diagnose(timeline), words).map((sentence) => {
-    const parts = sentence.map((part) => (typeof part === "string" ? part : linkTo(part.text, part.call)));
+    const parts = sentence.map((part) => (typeof part === "string" ? part : makeLink(part.text, part.call)));
     return make("li", {}, ...parts);
   });
   return make("ul", { className: "cv-diagnosis" }, ...items);
 }
 
-/** A button for each request: its text, its model calls, and what they cost. */
-function makeRequests({ requests, blocks, moments }: Timeline, words: Words, goTo: (step: Step) => void): HTMLElement {
+/** Lists the requests with their model calls and cost. */
+function makeRequests(
+  { requests, blocks, moments }: Timeline,
+  words: Words,
+  jumpTo: (step: Step) => void,
+): HTMLElement {
   const items = requests.map(({ moment, block }, i) => {
     return { call: moment, label: blocks[block]?.label ?? "", calls: moments.filter(({ request }) => request === i) };
   });
-  const wordsOf = ({ label, calls }: (typeof items)[number]) => {
+  const textsFor = ({ label, calls }: (typeof items)[number]) => {
     return [label, words.calls(calls.length), dollars(dollarsOf(calls))];
   };
-  const list = makeRows(items, wordsOf, ({ call }) => goTo({ call }));
+  const list = makeRows(items, textsFor, ({ call }) => jumpTo({ call }));
   return makeList(words.requests, list);
 }
 
-/** A button for each compaction: where it was, why, and what it took. */
-function makeJumps({ compactions, moments }: Timeline, words: Words, goTo: (step: Step) => void): HTMLElement {
-  const wordsOf = ({ moment, trigger, before, after }: Compaction) => {
+/** Lists the compactions with their place, trigger and sizes. */
+function makeJumps({ compactions, moments }: Timeline, words: Words, jumpTo: (step: Step) => void): HTMLElement {
+  const textsFor = ({ moment, trigger, before, after }: Compaction) => {
     const sizes = `${whole(before.tokens)} → ${whole(after.tokens)}`;
     return [
       facts(words.beforeCall(moment + 1, moments.length), words.named(words.triggers[trigger] ?? trigger, sizes)),
     ];
   };
-  const list = makeRows(compactions, wordsOf, (each) => goTo({ compaction: compactions.indexOf(each) }));
+  const list = makeRows(compactions, textsFor, (each) => jumpTo({ compaction: compactions.indexOf(each) }));
   list.classList.add("cv-jumps");
   return makeList(words.compactions, list);
 }
@@ -127,7 +135,7 @@ function makeList(name: string, list: HTMLElement): HTMLElement {
   return make("div", { hidden: length === 0 }, make("h3", {}, `${name} (${length})`), list);
 }
 
-/** Where the sizes come from, the prices, and what of the file is not shown. */
+/** Says where sizes and prices come from, and which lines of the file are left out. */
 function makeSources(timeline: Timeline, words: Words): HTMLElement {
   const { moments, skipped } = timeline;
   const texts = [words.source(timeline)];

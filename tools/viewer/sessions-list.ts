@@ -1,22 +1,23 @@
-/** The sessions of `npm run view`, to choose from. */
+/** The list of sessions that `npm run view` offers. */
 
 import { facts } from "../trace/numbers.ts";
 import { make, makeRows, setTabStop } from "./elements.ts";
 import type { Words } from "./languages.ts";
 
-/** What the list shows of a file. Times are milliseconds. */
+/** A row of the list. */
 export type Listed = {
   file: string;
-  /** Of a subagent's file, which comes after its parent: the session that it belongs to. */
+  /** The session that a subagent's file belongs to. */
   parent?: string;
+  /** Milliseconds. */
   time: number;
-  /** The first one. */
+  /** The user's first request. */
   request: string;
   calls: number;
   compactions: number;
 };
 
-/** They are read when the list is first opened; each is there as soon as it is read. `current`: the file that is shown. */
+/** Reads the sessions when the list is first opened, and shows each as soon as it arrives. */
 export function makeSessions(words: Words, isOpen: boolean, current: () => string, choose: (file: string) => void) {
   const list = make("ul", { className: "cv-rows cv-sessions" }, words.reading(words.sessions));
   const summary = make("summary", {}, words.sessions);
@@ -26,33 +27,33 @@ export function makeSessions(words: Words, isOpen: boolean, current: () => strin
     element.open = false;
     choose(file);
   };
-  function show(): void {
+  function fill(): void {
     const lines = text.split("\n").slice(0, -1);
     const listed = lines.map((line): Listed => JSON.parse(line));
     summary.textContent = `${words.sessions} (${listed.length})`;
     list.replaceChildren(...makeItems(listed, words, current(), select));
   }
-  async function read(): Promise<void> {
+  async function fetchRows(): Promise<void> {
     const { body } = await fetch("sessions");
     for await (const part of body?.pipeThrough(new TextDecoderStream()) ?? []) {
       text += part;
-      show();
+      fill();
     }
   }
   element.addEventListener("toggle", () => {
-    if (text) show();
-    else if (element.open) void read();
+    if (text) fill();
+    else if (element.open) void fetchRows();
   });
-  list.addEventListener("keydown", (event) => step(list, event));
+  list.addEventListener("keydown", (event) => moveFocus(list, event));
   return element;
 }
 
 function makeItems(listed: Listed[], words: Words, current: string, select: (file: string) => void): Element[] {
-  const factsOf = ({ parent, time, calls, compactions }: Listed) =>
+  const describe = ({ parent, time, calls, compactions }: Listed) =>
     facts(parent && words.ofSubagent, words.time(time), words.counts(calls, compactions));
   const rows = makeRows(
     listed,
-    (each) => [each.request || each.file, factsOf(each)],
+    (each) => [each.request || each.file, describe(each)],
     ({ file }) => select(file),
   );
   const buttons = [...rows.getElementsByTagName("button")];
@@ -62,7 +63,7 @@ function makeItems(listed: Listed[], words: Words, current: string, select: (fil
   return [...rows.children];
 }
 
-function step(list: HTMLElement, event: KeyboardEvent): void {
+function moveFocus(list: HTMLElement, event: KeyboardEvent): void {
   const to = { ArrowUp: -1, ArrowDown: 1 }[event.key];
   if (!to) return;
   event.preventDefault();
