@@ -1,23 +1,16 @@
-/** The viewer as a page, on a document of linkedom: what can be read and chosen, and a file that grows. */
+/** The viewer's page in a linkedom document: what it shows, how to move in it, and a file that grows. */
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, test } from "node:test";
-import { fileURLToPath } from "node:url";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
 import { parseHTML } from "linkedom";
 import { readTimeline } from "../trace/read-timeline.ts";
-import { mount, type Options } from "./main.ts";
-import type { Listed } from "./sessions-list.ts";
-import type { Answer, Question } from "./worker.ts";
+import { WORDS } from "./languages.ts";
+import { mount } from "./main.ts";
+import type { Answer } from "./worker.ts";
 
-const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
-const folder = mkdtempSync(join(tmpdir(), "viewer-"));
-after(() => rmSync(folder, { recursive: true }));
-const linesOf = (...lines: object[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+const words = WORDS.en;
 
-// --- a browser, as far as the viewer needs one -----------------------------------------------------------------------
+// --- as much of a browser as the viewer needs ------------------------------------------------------------------------
 
 const { document, window, HTMLElement, Event } = parseHTML("<html><body><main></main></body></html>");
 const address = { hash: "" };
@@ -45,31 +38,32 @@ const classes = { HTMLInputElement, HTMLPreElement, Element, SVGElement, Worker,
 Object.assign(globalThis, { document, location: address, history, ...classes });
 Object.assign(HTMLElement.prototype, { scrollTo() {}, scrollIntoView() {}, clientWidth: 800 });
 const main = document.querySelector("main") ?? assert.fail();
-const find = (selector: string) => [...main.querySelectorAll(selector)] as HTMLElement[];
-const text = (selector: string) => find(selector).map(({ textContent }) => textContent);
-const button = (label: RegExp) =>
-  find("button").find(({ textContent }) => label.test(textContent)) ?? assert.fail(`${label}`);
-const settle = () => new Promise((resolve) => setTimeout(resolve));
+const elements = (selector: string) => [...main.querySelectorAll(selector)] as HTMLElement[];
+const texts = (selector: string) => elements(selector).map(({ textContent }) => textContent);
+const buttonWith = (label: RegExp) =>
+  elements("button").find(({ textContent }) => label.test(textContent)) ?? assert.fail(`${label}`);
 
 async function show(session: string, isNew = true): Promise<void> {
   answers[0]?.({ ...readTimeline(session), isNew });
-  await settle(); // the chart is drawn
+  await new Promise((resolve) => setTimeout(resolve)); // the chart is drawn by a microtask
 }
-async function open(session: string, options: Options = {}): Promise<void> {
-  mount(main, { source: { name: "session.jsonl", url: "http://localhost/session" }, ...options });
+async function openAt(hash: string, session: string): Promise<void> {
+  address.hash = hash;
+  mount(main, { source: { name: "session.jsonl", url: "http://localhost/session" } });
   await show(session);
 }
-async function press(key: string): Promise<void> {
-  const event = Object.assign(new Event("keydown", { bubbles: true, cancelable: true }), { key });
-  (find(".cv-detail")[0] ?? main).dispatchEvent(event);
-  await settle();
+function press(key: string, more: object = {}): Event {
+  const event = Object.assign(new Event("keydown", { bubbles: true, cancelable: true }), { key, ...more });
+  (elements(".cv-detail")[0] ?? main).dispatchEvent(event);
+  return event;
 }
+const heading = () => texts(".cv-detail h3")[0];
 
 // --- a session -------------------------------------------------------------------------------------------------------
 
-type Options6 = { model?: string; isFinal?: boolean };
-/** Of Claude Code: each call reads a file; the fifth follows a compaction. */
-function session(calls: number, { model = "claude-opus-4-6", isFinal = true }: Options6 = {}): string {
+type Made = { model?: string; isFinal?: boolean };
+/** A session of Claude Code in which every call reads a file. A compaction comes before the fifth. */
+function session(calls: number, { model = "claude-opus-4-6", isFinal = true }: Made = {}): string {
   let parentUuid: string | null = null;
   const line = (type: string, minute: number, message: object | undefined, more: object = {}) => {
     const uuid = `${type}-${minute}`;
@@ -94,294 +88,142 @@ function session(calls: number, { model = "claude-opus-4-6", isFinal = true }: O
     const summary = { role: "user", content: "This session is continued: server.ts was read." };
     lines.push(line("user", 4.7, summary, { isCompactSummary: true }));
   }
-  return linesOf(...lines);
+  return lines.map((line) => `${JSON.stringify(line)}\n`).join("");
 }
 
 // --- what it says ----------------------------------------------------------------------------------------------------
 
-test("a model call says its share of the window, its model, what it cost and what for; the session, the sum", async () => {
-  address.hash = "#call=2";
-  await open(session(4));
-  const [facts = ""] = text(".cv-detail p");
-  assert.match(facts, /^9,203 tokens · 5% of the context window 200,000 · \$0\.006 · claude-opus-4-6 · /);
-  assert.match(
-    text(".cv-detail").join(),
-    /read from the cache 9,000 tokens · \$0\.004■ written to the cache 200 tokens · \$0\.001/,
-  );
+test("a model call shows its size, its share of the window, its model and its cost by part", async () => {
+  await openAt("#call=2", session(4));
+  const [facts = ""] = texts(".cv-detail p");
+  for (const part of ["9,203", "5%", "200,000", "$0.006", "claude-opus-4-6"]) assert.ok(facts.includes(part), facts);
+  const detail = texts(".cv-detail").join();
+  for (const part of ["9,000 tokens · $0.004", "200 tokens · $0.001"]) assert.ok(detail.includes(part), detail);
   // 3 × (9,000 × 0.5 + 200…400 × 6.25) and 9,000 × 6.25, 4 × (3 × 5 + 2 × 25), a million tokens each
-  assert.match(
-    text(".cv-diagnosis li")[0] ?? "",
-    /^The session cost \$0\.076, without 1 summary of unknown cost: 4 model calls sent/,
-  );
-  assert.match(text("footer").join(), /list prices of November 2026/);
-  assert.equal(text(".cv-chart svg").length, 3);
+  assert.match(texts(".cv-diagnosis li")[0] ?? "", /\$0\.076/);
 });
 
-test("kinds of content have one legend, cache and cost another, in colours of their own", async () => {
-  address.hash = "";
-  await open(session(6));
-  const colours = find(".cv-plots .cv-legend").map((legend) =>
+test("kinds of content have one legend, cache and cost another, and they share no colour", async () => {
+  await openAt("", session(6));
+  const colours = elements(".cv-plots .cv-legend").map((legend) =>
     [...legend.querySelectorAll("b")].map((swatch) => (swatch as HTMLElement).style.color),
   );
   const [kinds = [], paid = []] = colours;
   assert.deepEqual([colours.length, kinds.length > 3, paid.length], [2, true, 4]);
-  const rules = text("style").join();
-  const shownAs = (colour: string) => rules.split(`${colour.slice(4, -1)}:`)[1]?.split(/[;}]/)[0];
-  const values = kinds.map(shownAs);
+  const rules = texts("style").join();
+  const hexOf = (colour: string) => rules.split(`${colour.slice(4, -1)}:`)[1]?.split(/[;}]/)[0];
+  const values = kinds.map(hexOf);
   assert.ok(!values.includes(undefined));
-  for (const colour of paid) assert.ok(!values.includes(shownAs(colour)), colour);
+  for (const colour of paid) assert.ok(!values.includes(hexOf(colour)), colour);
 });
 
-test("it opens with the diagnosis: its sentences lead to the calls that they are about", async () => {
-  address.hash = "";
-  await open(session(6));
-  const [cost = "", misses = "", filling = ""] = text(".cv-diagnosis li");
-  assert.match(cost, /^The session cost \$\d.*6 model calls sent 5\d,\d+ tokens\. The most expensive is call \d\.$/);
-  assert.match(
-    misses,
-    /^The prompt cache was never missed\. 1 prompt after a compaction had to be written to the cache: \$0\.0\d+\.$/,
-  );
-  assert.match(filling, /^Of the largest prompt, \d+% was .*, \d+% was .*\. \/app\/server\.ts was read 6 times/);
-  const [, compaction] = find(".cv-diagnosis a");
-  compaction?.click();
-  assert.deepEqual([text(".cv-detail h3"), address.hash], [["At model call 5 of 6"], "#call=5"]);
+test("output is called an estimate if the file has only a part of the count", async () => {
+  await openAt("#call=2", session(4, { isFinal: false }));
+  assert.ok(texts(".cv-legend").join().includes(words.estimate));
+  await openAt("#call=2", session(4));
+  assert.ok(!texts("section").join().includes(words.estimate));
 });
 
-test("output that the file has only a part of is estimated from the blocks, and called so", async () => {
-  address.hash = "#call=2";
-  await open(session(4, { isFinal: false }));
-  assert.match(text(".cv-legend").join(), /output 3\d tokens · \$0\.001 · estimated from the blocks/);
-  await open(session(4));
-  assert.doesNotMatch(text("section").join(), /estimated from the blocks/);
+test("without a known price there are no dollars and no cost chart", async () => {
+  await openAt("", session(4));
+  assert.equal(elements(".cv-chart").length, 3);
+  await openAt("", session(4, { model: "claude-opus-5-9" }));
+  assert.doesNotMatch(texts("section").join(), /\$\d/);
+  assert.equal(elements(".cv-chart").length, 2);
 });
 
-test("a model without a known price has tokens, and no dollars", async () => {
-  await open(session(4, { model: "claude-opus-5-9" }));
-  assert.doesNotMatch(text("section").join(), /\$\d/);
-  assert.match(text(".cv-diagnosis li")[0] ?? "", /^What the session cost is not known/);
-  assert.equal(text(".cv-chart svg").length, 2);
+test("a request is listed with its calls and cost, marked in the chart, and leads to its first call", async () => {
+  await openAt("#call=1", session(5));
+  const titles = texts(".cv-chart svg title").map((title) => title.trim());
+  for (const label of ["Look at server.ts and port 8443.", "Now the tests."]) assert.ok(titles.includes(label), label);
+  const request = buttonWith(/^Now the tests/);
+  assert.match(request.textContent, /3 calls · \$0\.07/);
+  request.click();
+  assert.equal(heading(), words.atRequest(3, 5));
+  assert.ok(texts(".cv-detail").join().includes(words.requestOf(2, "Now the tests.")));
 });
 
-test("requests are marked with their text, their calls and their cost, and lead there; no legend entry is 0", async () => {
-  address.hash = "#call=1";
-  await open(session(5));
-  assert.match(button(/Now the tests/).textContent, /^Now the tests\.3 calls · \$0\.07\d?$/);
-  const marks = text(".cv-chart svg title")
-    .filter((title) => /^(Look|Now)/.test(title))
-    .map((title) => title.trim());
-  assert.deepEqual(marks, ["Look at server.ts and port 8443.", "Now the tests."]);
-  button(/Now the tests/).click();
-  assert.deepEqual(text(".cv-detail h3"), ["At model call 3 of 5"]);
-  assert.match(text(".cv-detail").join(), /Request 2: Now the tests\./);
-  await press("Home");
-  assert.doesNotMatch(text(".cv-detail .cv-legend").join(), /results|(?<!\d)0 tokens/);
+test("repeated reads of a file are listed as one row, which opens each of them", async () => {
+  await openAt("#call=4", session(4));
+  buttonWith(/server\.ts × 3/).click();
+  assert.equal(elements(".cv-reader .cv-rows li").length, 3);
 });
 
-test("what is largest, and what was read more than once", async () => {
-  address.hash = "#call=4";
-  await open(session(4));
-  const again = button(/Read \/app\/server\.ts × 3.* tokens · \d+%/);
-  again.click();
-  assert.equal(find(".cv-reader .cv-rows li").length, 3);
-});
-
-test("a compaction: both sides add up, with what is not in the file; what nothing names any more is listed", async () => {
-  address.hash = "#compaction=1";
-  await open(session(4));
-  assert.deepEqual(text(".cv-detail h3"), ["At the compaction at the end"]);
-  for (const side of find(".cv-sides > div")) {
-    const [total = 0, ...parts] = (side.textContent.match(/[\d,]+(?= tokens)/g) ?? []).map(
-      (each) => +each.replace(/,/g, ""),
-    );
-    assert.match(side.textContent, /not in the file/);
-    assert.ok(Math.abs(parts.reduce((sum, part) => sum + part, 0) - total) < 3, side.textContent);
+test("both sides of a compaction add up, and what nothing names after it is listed", async () => {
+  await openAt("#compaction=1", session(4));
+  assert.equal(heading(), words.atCompaction(5, 4));
+  const sides = elements(".cv-detail .cv-columns > div");
+  assert.equal(sides.length, 2);
+  for (const { textContent } of sides) {
+    const numbers = (textContent.match(/[\d,]+(?= tokens)/g) ?? []).map((each) => +each.replace(/,/g, ""));
+    const [total = 0, ...parts] = numbers;
+    assert.ok(Math.abs(parts.reduce((sum, part) => sum + part, 0) - total) < 3, textContent);
   }
-  const lost = text(".cv-detail .cv-chips button");
-  assert.deepEqual(lost.sort(), ["8443", "retryLimit"]); // server.ts is in the summary
-  button(/^8443$/).click();
-  assert.deepEqual(text(".cv-reader mark"), ["8443"]);
+  assert.deepEqual(texts(".cv-chips button").sort(), ["8443", "retryLimit"]); // server.ts is in the summary
+  buttonWith(/^8443$/).click();
+  assert.deepEqual(texts(".cv-reader mark"), ["8443"]);
 });
 
-test("layer 1 and a summary are drawn apart; the legend names both", async () => {
-  const demo = readFileSync(path("../docs/runs/demo.jsonl"), "utf8");
-  const count = (mark: string) => demo.split(mark).length - 1;
-  await open(demo);
-  const strokes = new Set(find(".cv-chart svg line").map((line) => line.getAttribute("stroke")));
-  assert.ok(strokes.has("var(--cv-disk)") && strokes.has("var(--cv-summarized)"), `${[...strokes]}`);
-  assert.match(
-    text(".cv-legend").join(),
-    /compaction: what it took away.*layer 1: old results cleared|layer 1.*compaction/,
-  );
-  const compactions = `${count('"type":"compaction"')} compactions,`;
-  assert.ok(text(".cv-status").join().includes(compactions), compactions);
+test("the two layers of s06 have arrows of their own colours", async () => {
+  await openAt("", readFileSync(new URL("../docs/runs/demo.jsonl", import.meta.url), "utf8"));
+  const strokes = elements(".cv-chart svg line").map((line) => line.getAttribute("stroke"));
+  assert.ok(strokes.includes("var(--cv-disk)") && strokes.includes("var(--cv-summarized)"), `${strokes}`);
 });
 
 test("the axis of a short session has whole numbers", async () => {
-  await open(session(3));
-  const [chart] = find(".cv-chart svg");
-  const ticks = [...(chart?.querySelectorAll("text") ?? [])].map(({ textContent }) => textContent ?? "");
+  await openAt("", session(3));
+  const ticks = [...(elements(".cv-chart svg")[0]?.querySelectorAll("text") ?? [])].map((each) => each.textContent);
   assert.deepEqual(
     ticks.filter((tick) => /^[\d.]+$/.test(tick) && Number(tick) < 10 && tick !== "0"),
     ["1", "2", "3"],
   );
 });
 
-// --- going from step to step -----------------------------------------------------------------------------------------
+// --- moving from step to step ----------------------------------------------------------------------------------------
 
-test("arrow keys go on from a compaction; the address holds the step; the open block stays open", async () => {
-  address.hash = "";
-  await open(session(6));
-  button(/^before call 5/).click();
+test("links of the diagnosis and arrow keys change the step and the address, and the open block stays open", async () => {
+  await openAt("", session(6));
+  elements(".cv-diagnosis a")[1]?.click();
+  assert.deepEqual([heading(), address.hash], [words.atRequest(5, 6), "#call=5"]);
+  buttonWith(/^before call 5/).click();
   assert.equal(address.hash, "#compaction=1");
-  await press("ArrowDown");
-  await press("ArrowDown");
-  assert.match(text(".cv-reader h4").join(), /Look at server\.ts/);
-  await press("ArrowLeft");
+  press("ArrowDown");
+  press("ArrowDown");
+  assert.match(texts(".cv-reader h4").join(), /Look at server\.ts/);
+  press("ArrowLeft");
   assert.equal(address.hash, "#call=3");
-  assert.match(text(".cv-reader h4").join(), /^requests: Look at server\.ts/);
-  const before = find(".cv-detail");
-  await press("ArrowRight");
-  assert.notEqual(find(".cv-detail")[0], before[0]);
-  assert.match(text(".cv-reader h4").join(), /^requests: Look at server\.ts/);
+  assert.match(texts(".cv-reader h4").join(), /Look at server\.ts/);
 });
 
-test("the arrow of a compaction in the chart opens it; the cursor is in one line with the slider's thumb", async () => {
-  address.hash = "#call=2";
-  await open(session(6));
-  const chart = find(".cv-chart")[0] ?? assert.fail();
-  const style = find("input[type=range]")[0]?.style ?? assert.fail();
-  const cursor = parseFloat(find(".cv-cursor")[0]?.style.left ?? "");
+test("a click near a compaction's arrow opens it, and the slider's thumb is below the cursor", async () => {
+  await openAt("#call=2", session(6));
+  const chart = elements(".cv-chart")[0] ?? assert.fail();
+  const style = elements("input[type=range]")[0]?.style ?? assert.fail();
+  const cursor = parseFloat(elements(".cv-cursor")[0]?.style.left ?? "");
   const [left, width] = [parseFloat(style.marginLeft), parseFloat(style.width)];
-  assert.ok(Math.abs(left + 8 + (width - 16) / 5 - cursor) < 0.01, `${left} ${width} ${cursor}`); // the second of six
+  assert.ok(Math.abs(left + 8 + (width - 16) / 5 - cursor) < 0.01, `${left} ${width} ${cursor}`); // call 2 of 6
   Object.assign(HTMLElement.prototype, { getBoundingClientRect: () => ({ left: 0, width: 800 }) });
-  const x = 56 + (4 / 6) * 730 + 3; // beside the arrow, between the fourth and the fifth
-  chart.dispatchEvent(Object.assign(new Event("click"), { clientX: x }));
-  assert.deepEqual(text(".cv-detail h3"), ["At the compaction before call 5"]);
-  chart.dispatchEvent(Object.assign(new Event("click"), { clientX: x + 20 }));
-  assert.deepEqual(text(".cv-detail h3"), ["At model call 5 of 6"]);
+  const arrow = 56 + (4 / 6) * 730;
+  const clickAt = (clientX: number) => chart.dispatchEvent(Object.assign(new Event("click"), { clientX }));
+  clickAt(arrow + 3);
+  assert.equal(heading(), words.atCompaction(5, 6));
+  clickAt(arrow + 23);
+  assert.equal(heading(), words.atRequest(5, 6));
 });
 
 // --- a file that grows -----------------------------------------------------------------------------------------------
 
-test("while a session grows, the reader's place stays; who was at its end follows; a new file begins again", async () => {
-  address.hash = "#call=2";
-  await open(session(3));
-  await press("ArrowDown");
-  const [opened] = text(".cv-reader h4").map((heading) => heading.replace(/[\d,]+ tokens/, ""));
+test("when a session grows, the open step stays, but the newest call is followed; a new file starts over", async () => {
+  await openAt("#call=2", session(3));
+  press("ArrowDown");
+  const [block] = texts(".cv-reader h4").map((each) => each.replace(/[\d,]+ tokens/, ""));
   await show(session(6), false);
-  assert.deepEqual(text(".cv-detail h3"), ["At model call 2 of 6"]);
-  assert.ok(opened && text(".cv-reader h4")[0]?.startsWith(opened), `${text(".cv-reader h4")} ${opened}`);
-  await press("End");
+  assert.equal(heading(), words.atRequest(2, 6));
+  assert.ok(block && texts(".cv-reader h4")[0]?.startsWith(block), block);
+  press("End");
   await show(session(7), false);
-  assert.deepEqual(text(".cv-detail h3"), ["At model call 7 of 7"]);
+  assert.equal(heading(), words.atRequest(7, 7));
   address.hash = "";
   await show(session(2));
-  assert.deepEqual([text(".cv-detail h3"), text(".cv-reader h4")], [["At model call 2 of 2"], []]);
-});
-
-/** `npm run view` in a folder. */
-async function serve(cwd: string, ...args: string[]) {
-  const command = ["--import", import.meta.resolve("tsx"), path("view.ts"), ...args];
-  const child = spawn(process.execPath, command, { cwd, env: { ...process.env, BROWSER: "none" } });
-  const ended = new Promise((resolve) => child.on("close", resolve));
-  const [, url = "", file = ""] = await new Promise<string[]>((resolve) => {
-    child.stdout.setEncoding("utf8").on("data", (out: string) => resolve(/^(\S+) shows (.*);/.exec(out) ?? []));
-  });
-  const end = () => {
-    child.kill();
-    return ended;
-  };
-  const list = async (): Promise<Listed[]> => {
-    const lines = await (await fetch(`${url}sessions`)).text();
-    return lines
-      .trimEnd()
-      .split("\n")
-      .map((line) => JSON.parse(line));
-  };
-  return { url, file, end, list };
-}
-
-test("a real file is followed while it is written, and read anew when it shrinks; the end of the server is told", async () => {
-  const file = join(folder, "growing.jsonl");
-  writeFileSync(file, session(2));
-  const { url, end } = await serve(folder, file);
-  const said: Answer[] = [];
-  let wake = () => {};
-  let ask: (event: { data: Question }) => void = () => {};
-  const post = (answer: Answer) => {
-    said.push(answer);
-    wake();
-  };
-  const self = { addEventListener: (_: string, listener: typeof ask) => Object.assign(worker, { ask: listener }) };
-  const worker = { ask };
-  Object.assign(globalThis, { self, postMessage: post });
-  await import("./worker.ts");
-  ask = worker.ask;
-  const next = async () => {
-    if (said.length === 0) await new Promise<void>((resolve) => (wake = resolve));
-    const answer = said.shift() ?? assert.fail();
-    return "moments" in answer ? [answer.moments.length, answer.isNew] : answer;
-  };
-  ask({ data: { name: "growing.jsonl", url: `${url}session`, isLive: true } });
-  assert.deepEqual(await next(), [2, true]);
-  appendFileSync(file, session(3).slice(session(2).length));
-  assert.deepEqual(await next(), [3, false]);
-  writeFileSync(file, session(1));
-  assert.deepEqual(await next(), [1, true]);
-  await end();
-  assert.ok(Object.hasOwn(Object(await next()), "error"));
-});
-
-test("npm run view opens the newest run, offline or not; a subagent's file is listed below its parent", async () => {
-  const cwd = join(folder, "repo");
-  const put = (name: string) => {
-    mkdirSync(join(cwd, name, ".."), { recursive: true });
-    const lines = [
-      { message: { role: "user", content: `In ${name}.` }, state: {} },
-      { message: { role: "assistant", content: "Done." }, state: {} },
-    ];
-    writeFileSync(join(cwd, name), linesOf(...lines));
-  };
-  put(".transcripts/transcript_100_7.jsonl");
-  put(".offline/.transcripts/transcript_200_8.jsonl");
-  put(".offline/.transcripts/tasks/transcript_201_8.jsonl");
-  const { url, file, list, end } = await serve(cwd);
-  assert.equal(file, ".offline/.transcripts/transcript_200_8.jsonl");
-  const rows = await list();
-  const shown = rows.map(({ file, parent, request, calls, compactions }) => [
-    file,
-    parent,
-    request,
-    calls,
-    compactions,
-  ]);
-  const offline = ".offline/.transcripts/transcript_200_8.jsonl";
-  const child = ".offline/.transcripts/tasks/transcript_201_8.jsonl";
-  assert.deepEqual(shown, [
-    [offline, undefined, `In ${offline}.`, 1, 0],
-    [child, offline, `In ${child}.`, 1, 0],
-    [".transcripts/transcript_100_7.jsonl", undefined, "In .transcripts/transcript_100_7.jsonl.", 1, 0],
-  ]);
-  const status = async (name: string) => (await fetch(`${url}session?file=${encodeURIComponent(name)}`)).status;
-  assert.deepEqual([await status(child), await status("/etc/passwd")], [200, 404]);
-  await end();
-});
-
-test("of Claude Code, too: a subagent's file is no session of its own, but opens", async () => {
-  const cwd = join(folder, "claude");
-  mkdirSync(join(cwd, "one", "subagents"), { recursive: true });
-  writeFileSync(join(cwd, "one.jsonl"), session(2));
-  const aside = session(1).replaceAll('"type":"user","uuid"', '"isSidechain":true,"type":"user","uuid"');
-  const lines = aside.replaceAll('"type":"assistant","uuid"', '"isSidechain":true,"type":"assistant","uuid"');
-  writeFileSync(join(cwd, "one", "subagents", "agent-a.jsonl"), lines);
-  writeFileSync(join(cwd, "agent-b.jsonl"), lines.replace("{", '{"sessionId":"one",'));
-  const { file, list, end } = await serve(cwd, cwd);
-  assert.equal(file, join(cwd, "one.jsonl"));
-  const rows = (await list()).map(({ file, parent, calls }) => [file.slice(cwd.length + 1), parent, calls]);
-  assert.deepEqual(rows.sort(), [
-    ["agent-b.jsonl", join(cwd, "one.jsonl"), 1],
-    ["one.jsonl", undefined, 2],
-    ["one/subagents/agent-a.jsonl", join(cwd, "one.jsonl"), 1],
-  ]);
-  await end();
+  assert.deepEqual([heading(), texts(".cv-reader h4")], [words.atRequest(2, 2), []]);
 });

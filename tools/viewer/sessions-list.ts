@@ -9,6 +9,8 @@ export type Listed = {
   file: string;
   /** The session that a subagent's file belongs to. */
   parent?: string;
+  /** Why the file can't be shown, or where it breaks off. */
+  problem?: string;
   /** Milliseconds. */
   time: number;
   /** The user's first request. */
@@ -49,8 +51,8 @@ export function makeSessions(words: Words, isOpen: boolean, current: () => strin
 }
 
 function makeItems(listed: Listed[], words: Words, current: string, select: (file: string) => void): Element[] {
-  const describe = ({ parent, time, calls, compactions }: Listed) =>
-    facts(parent && words.ofSubagent, words.time(time), words.counts(calls, compactions));
+  const describe = ({ parent, problem, time, calls, compactions }: Listed) =>
+    facts(parent && words.ofSubagent, problem, words.time(time), calls > 0 ? words.counts(calls, compactions) : "");
   const rows = makeRows(
     listed,
     (each) => [each.request || each.file, describe(each)],

@@ -8,14 +8,13 @@
  * The page follows a session that is still being written. BROWSER=none prints the address without opening a browser.
  */
 import { spawn } from "node:child_process";
-import { createReadStream, existsSync, statSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { createReadStream, existsSync, readFileSync, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { filesIn, newestFirst, sessionFiles, subagentsIn } from "../trace/files.ts";
+import { filesIn, newestFirst, readSessionFile, sessionFiles, subagentsIn } from "../trace/files.ts";
 import { readTimeline } from "../trace/read-timeline.ts";
 import type { Listed } from "./sessions-list.ts";
 
@@ -41,12 +40,15 @@ function findSessions(path?: string): { file: string; parent?: string }[] {
 /** Yields a row of JSON as soon as each session has been read. */
 async function* listSessions(files: { file: string; parent?: string }[]): AsyncGenerator<string> {
   for (const each of files) {
-    const { moments, compactions, requests, blocks } = readTimeline(await readFile(each.file, "utf8"));
-    if (blocks.length === 0) continue;
+    const { conversation, problem } = readSessionFile(each.file);
+    if (problem) console.error(`${each.file} ${problem}`);
+    const { moments, compactions, requests, blocks } = readTimeline(
+      conversation ? readFileSync(each.file, "utf8") : "",
+    );
     const request = blocks[requests[0]?.block ?? 0]?.label ?? "";
     const time = moments.at(-1)?.time ?? statSync(each.file).mtimeMs;
-    const row: Listed = { ...each, time, request, calls: moments.length, compactions: compactions.length };
-    yield `${JSON.stringify(row)}\n`;
+    const counts = { calls: moments.length, compactions: compactions.length };
+    yield `${JSON.stringify({ ...each, problem, time, request, ...counts } satisfies Listed)}\n`;
   }
 }
 
@@ -90,7 +92,8 @@ function openBrowser(url: string): void {
 async function main(): Promise<void> {
   const path = process.argv[2];
   let sessions = findSessions(path);
-  const file = sessions[0]?.file ?? "";
+  const [newest] = sessions;
+  const { file = "" } = sessions.find((each) => readSessionFile(each.file).conversation) ?? newest ?? {};
   const files = (await bundle()).set("/", makePage(file, path !== undefined && path !== file));
   const types: Record<string, string> = { "/": "text/html", "/style.css": "text/css" };
   async function respond({ url = "", headers }: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -1,0 +1,155 @@
+/** `npm run view` as a process of its own: what it opens, lists, serves and follows. */
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { after, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import type { Listed } from "./sessions-list.ts";
+import type { Answer, Question } from "./worker.ts";
+
+const root = mkdtempSync(join(tmpdir(), "viewer-"));
+after(() => rmSync(root, { recursive: true }));
+
+const program = fileURLToPath(new URL("view.ts", import.meta.url));
+const command = (...args: string[]) => ["--import", import.meta.resolve("tsx"), program, ...args];
+const env = { ...process.env, BROWSER: "none" };
+
+/** Starts `npm run view` and waits for its address. */
+async function serve(cwd: string, ...args: string[]) {
+  const child = spawn(process.execPath, command(...args), { cwd, env });
+  const ended = new Promise((resolve) => child.on("close", resolve));
+  after(() => child.kill());
+  let errors = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
+  const [, url = "", file = ""] = await new Promise<string[]>((resolve) => {
+    child.stdout.setEncoding("utf8").on("data", (out: string) => resolve(/^(\S+) shows (.*);/.exec(out) ?? []));
+  });
+  const get = async (path: string) => (await fetch(url + path)).text();
+  const listSessions = async (): Promise<Listed[]> => {
+    const lines = (await get("sessions")).trimEnd().split("\n");
+    return lines.map((line) => JSON.parse(line));
+  };
+  /** @returns what was printed on stderr */
+  const end = async () => {
+    child.kill();
+    await ended;
+    return errors;
+  };
+  return { url, file, get, listSessions, end };
+}
+
+/** A transcript of s06 with some model calls. */
+function transcript(calls: number, request = "Look."): string {
+  const reply = { message: { role: "assistant", content: "Done." }, state: {} };
+  const lines = [{ message: { role: "user", content: request }, state: {} }, ...Array(calls).fill(reply)];
+  return lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+}
+
+function write(file: string, content: string): void {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, content);
+}
+
+test("the newest run opens, and a subagent is listed below its parent", async () => {
+  const cwd = join(root, "repo");
+  const offline = ".offline/.transcripts/transcript_200_8.jsonl";
+  const child = ".offline/.transcripts/tasks/transcript_201_8.jsonl";
+  const older = ".transcripts/transcript_100_7.jsonl";
+  for (const file of [older, offline, child]) write(join(cwd, file), transcript(1, `In ${file}.`));
+  utimesSync(join(cwd, older), 1, 1);
+  const { url, file, get, listSessions, end } = await serve(cwd);
+  assert.equal(file, offline);
+  const rows = (await listSessions()).map(({ file, parent, request, calls }) => [file, parent, request, calls]);
+  assert.deepEqual(rows, [
+    [offline, undefined, `In ${offline}.`, 1],
+    [child, offline, `In ${child}.`, 1],
+    [older, undefined, `In ${older}.`, 1],
+  ]);
+  assert.equal(await get("session"), readFileSync(join(cwd, offline), "utf8"));
+  for (const file of ["page.js", "worker.ts", "style.css"]) assert.ok((await get(file)).length > 1_000, file);
+  const statusOf = async (name: string) => (await fetch(`${url}session?file=${encodeURIComponent(name)}`)).status;
+  assert.deepEqual([await statusOf(child), await statusOf("/etc/passwd")], [200, 404]);
+  await end();
+});
+
+test("a subagent of Claude Code is listed below its session, whether it has a folder or a session id", async () => {
+  const cwd = join(root, "claude");
+  const main = join(cwd, "one.jsonl");
+  const message = { role: "assistant", content: "Done.", usage: { input_tokens: 1, output_tokens: 1 } };
+  const line = (more: object) => `${JSON.stringify({ type: "assistant", uuid: "a", message, ...more })}\n`;
+  write(main, line({}));
+  write(join(cwd, "one", "subagents", "agent-a.jsonl"), line({ isSidechain: true }));
+  write(join(cwd, "agent-b.jsonl"), line({ isSidechain: true, sessionId: "one" }));
+  const { file, listSessions, end } = await serve(cwd, cwd);
+  assert.equal(file, main);
+  const rows = (await listSessions()).map(({ file, parent, calls }) => [file.slice(cwd.length + 1), parent, calls]);
+  assert.deepEqual(rows.sort(), [
+    ["agent-b.jsonl", main, 1],
+    ["one.jsonl", undefined, 1],
+    ["one/subagents/agent-a.jsonl", main, 1],
+  ]);
+  await end();
+});
+
+test("files that can't be shown are named on the page and in the terminal, and the newest good one opens", async () => {
+  const cwd = join(root, "bad");
+  const contents = { "half.jsonl": `${transcript(2)}{"mess`, "empty.jsonl": "", "binary.jsonl": "\0\u0001PNG\0" };
+  for (const [name, content] of Object.entries(contents)) write(join(cwd, name), content);
+  utimesSync(join(cwd, "half.jsonl"), 1, 1);
+  const { file, listSessions, end } = await serve(cwd, cwd);
+  assert.equal(file, join(cwd, "half.jsonl"));
+  const rows = await listSessions();
+  const errors = await end();
+  for (const name of Object.keys(contents)) {
+    const row = rows.find((each) => each.file === join(cwd, name));
+    assert.ok(row?.problem, name);
+    assert.ok(errors.includes(`${join(cwd, name)} ${row.problem}`), errors);
+  }
+  assert.deepEqual(
+    rows.map(({ calls }) => calls),
+    [0, 0, 2],
+  );
+});
+
+test("a path without a session is an error that names it", () => {
+  mkdirSync(join(root, "none"));
+  for (const [name, reason] of [
+    ["gone", /gone does not exist; name/],
+    ["none", /none has no \.jsonl files in it; name/],
+  ] as const) {
+    const { stderr, status } = spawnSync(process.execPath, command(join(root, name)), { encoding: "utf8", env });
+    assert.match(stderr, reason);
+    assert.equal(status, 1);
+  }
+});
+
+test("the worker follows a file that grows, starts over when it shrinks and reports that the server is gone", async () => {
+  const file = join(root, "growing.jsonl");
+  writeFileSync(file, transcript(2));
+  const { url, end } = await serve(root, file);
+  const answers: Answer[] = [];
+  let wake = () => {};
+  let ask: (event: { data: Question }) => void = () => {};
+  const self = { addEventListener: (_: string, listener: typeof ask) => (ask = listener) };
+  const postMessage = (answer: Answer) => {
+    answers.push(answer);
+    wake();
+  };
+  Object.assign(globalThis, { self, postMessage });
+  await import("./worker.ts");
+  const nextAnswer = async () => {
+    if (answers.length === 0) await new Promise<void>((resolve) => (wake = resolve));
+    const answer = answers.shift() ?? assert.fail();
+    return "moments" in answer ? [answer.moments.length, answer.isNew] : answer;
+  };
+  ask({ data: { name: "growing.jsonl", url: `${url}session`, isLive: true } });
+  assert.deepEqual(await nextAnswer(), [2, true]);
+  appendFileSync(file, transcript(3).slice(transcript(2).length));
+  assert.deepEqual(await nextAnswer(), [3, false]);
+  writeFileSync(file, transcript(1));
+  assert.deepEqual(await nextAnswer(), [1, true]);
+  await end();
+  assert.ok(Object.hasOwn(Object(await nextAnswer()), "error"));
+});
