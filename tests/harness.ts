@@ -1,6 +1,6 @@
 /**
- * Every suite runs in an empty workspace, which becomes the current folder, and against the strict server. Lessons look at
- * both when they are imported, so import this file first, and then the lesson with `await import(…)`.
+ * Gives each suite an empty workspace as its current folder, and a strict server. Lessons look at both when they're
+ * imported, so a suite imports this file first and then the lessons with `await import(…)`.
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -15,16 +15,25 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { basename, dirname, join } from "node:path";
-import { after, type TestContext, test as testOfNode } from "node:test";
+import { dirname, join } from "node:path";
+import { after, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { build } from "esbuild";
-import { type Failure, type Reply, type ReplyBlock, type Server, scripted, startServer } from "../tools/api/server.ts";
+import {
+  type Failure,
+  type Model,
+  type Reply,
+  type ReplyBlock,
+  type Server,
+  scripted,
+  startServer,
+} from "../tools/api/server.ts";
 import { PROGRAM } from "../tools/lesson/program.ts";
+import * as runner from "../tools/practice/runner.ts";
 
 export type Messages = Anthropic.MessageParam[];
-/** The options of a turn that all lessons share. */
+/** The turn options that every lesson has. */
 type Basics = {
   system: string;
   tools: Anthropic.Tool[];
@@ -40,7 +49,7 @@ export const emptyWorkspace = () => {
 };
 
 const servers: Server[] = [];
-/** Starts another strict server that gives these replies, for tests that run side by side. */
+/** Starts another strict server with these replies, for tests that run at the same time. */
 export async function newServer(...replies: Reply[]): Promise<Server> {
   const server = await startServer({ model: scripted(...replies) });
   servers.push(server);
@@ -49,16 +58,16 @@ export async function newServer(...replies: Reply[]): Promise<Server> {
 for (const name of Object.keys(process.env)) {
   if (name.startsWith("ANTHROPIC_")) delete process.env[name];
 }
-// Emptied rather than deleted, so that a reader's own .env doesn't set them when a lesson is imported.
+// Empty rather than deleted, or the .env of whoever runs the tests would set them when a lesson is imported.
 for (const name of ["MODEL_ID", "THINKING", "CONTEXT_WINDOW", "COMPACT_THRESHOLD"]) process.env[name] = "";
 export const server = await newServer();
 Object.assign(process.env, { ANTHROPIC_BASE_URL: server.url, ANTHROPIC_API_KEY: "test-key" });
 
 const expected: RegExp[] = [];
-/** Any request that a server rejects fails the suite, unless the test announces it here, once for each rejection. */
+/** A rejected request fails the suite unless a test announces it here, once per rejection. */
 export const expectRejection = (message: RegExp) => void expected.push(message);
 
-/** Throws if the servers rejected a request that no test announced, or accepted one that a test did announce. */
+/** Throws if a request was rejected that no test announced, or if an announced rejection didn't happen. */
 export function checkRejections(): void {
   const journals = servers.map(({ journal }) => journal.splice(0));
   const rejected = journals.flat().flatMap(({ status, error }) => (status > 200 && error) || []);
@@ -72,34 +81,35 @@ export function checkRejections(): void {
 after(async () => {
   await Promise.all(servers.map((each) => each.close()));
   rmSync(folder, { recursive: true, force: true });
-  if (!hasFailed) checkRejections();
+  if (!runner.readersFile) checkRejections();
 });
+runner.finalChecks.push(checkRejections);
 
 export const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
 export const use = (name: string, input: unknown, id?: string): ReplyBlock => ({ type: "tool_use", name, input, id });
 export const call = (...content: ReplyBlock[]): Reply => ({ content });
 export const bash = (...commands: string[]): Reply => call(...commands.map((command) => use("bash", { command })));
-export const PASS: Failure = { kind: "slow", delay: 0 }; // lets a request succeed when only a later one should fail
-/** A command that runs until there is a file `go`, or until the workspace is emptied. */
+export const PASS: Failure = { kind: "slow", delay: 0 }; // among failures: lets one request succeed
+/** A command that runs until the file `go` appears or the workspace is emptied. */
 export const WAIT = "echo begun; touch begun; until [ -e go ] || [ ! -e begun ]; do sleep 0.02; done";
 export const user = (content: string): Anthropic.MessageParam => ({ role: "user", content });
 export const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
-  typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []); // a reader's may have no content
-const textOf = (content: string | { type: string; text?: string }[] = "") =>
+  typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []); // a reader's message may lack its content
+const resultText = (content: string | { type: string; text?: string }[] = "") =>
   typeof content === "string" ? content : content.map(({ text = "" }) => text).join("");
 /** All tool results in a history, in order. */
 export const resultsIn = (messages: Messages) =>
   messages.flatMap(blocksOf).flatMap((block) => {
     if (block.type !== "tool_result") return [];
-    return [{ id: block.tool_use_id, text: textOf(block.content), failed: block.is_error === true }];
+    return [{ id: block.tool_use_id, text: resultText(block.content), failed: block.is_error === true }];
   });
-/** The texts of one side: the requests and notes of the user, or the answers of the model. Tool results don't count. */
+/** The user's requests and notes, or the model's answers. */
 export const textsIn = (messages: Messages, role: "user" | "assistant" = "user") =>
   messages
     .filter((message) => message.role === role)
     .flatMap(blocksOf)
     .flatMap((block) => (block.type === "text" ? block.text : []));
-/** Brings a history into one form, so that two that mean the same to the API are equal. */
+/** Puts a history in one form, so that histories that mean the same to the API are equal. */
 export const plain = (messages: Messages) =>
   messages.map((message) => ({
     role: message.role,
@@ -111,7 +121,7 @@ export const plain = (messages: Messages) =>
     }),
   }));
 
-/** What all lessons export. In s06 a turn also needs the state that `newState` returns. */
+/** What every lesson exports. In s06, turns need a state from `newState`. */
 export type Lesson = {
   agentLoop(messages: Messages, options: Basics): Promise<Anthropic.Message>;
   runTurn(messages: Messages, request: string, options: Basics): Promise<void>;
@@ -120,36 +130,19 @@ export type Lesson = {
   newState?: () => unknown;
 };
 type Options<L extends Lesson> = Parameters<L["runTurn"]>[2];
-type Body = (t: TestContext) => void | Promise<void>;
-type Case = (name: string, body: Body) => void;
-/** A reader's own version of a lesson to test instead of ours, and how long a test may take, in ms, before it counts as hung. */
-const { PRACTICE, PRACTICE_PATIENCE = 600_000 } = process.env;
-let stepOfTests = "";
-let hasFailed = false; // in practice, one failure is enough
-/** Names the step of tools/practice/steps.yaml that the next tests grade. Nobody has to write what "program" covers. */
-export function step(name: string): void {
-  stepOfTests = name;
-}
+type Case = (name: string, body: runner.Body) => void;
 
-/** Defines a test. In practice, only those of the reader's lesson run, and only those of one step or one name if asked. */
-export function test(name: string, ...rest: [Body] | [options: { skip: string | false }, Body]): void {
+export const { step } = runner;
+
+/** Defines a test. If it fails after its last turn failed, the error says how that turn ended. */
+export function test(name: string, ...rest: [runner.Body] | [options: { skip: string | false }, runner.Body]): void {
   const [options, body] = rest.length === 2 ? rest : [{}, rest[0]];
-  if (!PRACTICE) return void testOfNode(name, options, body);
-  const { PRACTICE_STEP, PRACTICE_TEST } = process.env;
-  const [lesson = ""] = /^s\d\d(?=: )/.exec(name) ?? [];
-  const isAsked = PRACTICE_TEST ? PRACTICE_TEST === name : [undefined, stepOfTests].includes(PRACTICE_STEP);
-  if (!isAsked || !basename(PRACTICE).startsWith(lesson)) return;
-  void testOfNode(name, { ...options, timeout: Number(PRACTICE_PATIENCE) }, async (t) => {
-    if (hasFailed) return t.skip();
-    const fail = () => {
-      hasFailed = true;
-    };
-    t.signal.addEventListener("abort", fail); // it hangs
+  runner.test(name, options, async (t) => {
+    [ending, trace] = ["", ""];
     try {
       await body(t);
-      t.signal.removeEventListener("abort", fail); // it is also aborted after the test
     } catch (error) {
-      fail();
+      if (error instanceof Error) Object.assign(error, { message: error.message + ending, stack: error.stack + trace });
       throw error;
     }
   });
@@ -157,30 +150,17 @@ export function test(name: string, ...rest: [Body] | [options: { skip: string | 
 
 /** Defines the same tests for several lessons. Their names begin with that of the lesson, as in `s01: …`. */
 export function onEach<L>(lessons: Record<string, L>, cases: (lesson: L, test: Case) => void): void {
-  for (const [short, lesson] of Object.entries(lessons)) {
-    cases(lesson, (name, body) => {
-      test(`${short}: ${name}`, async (t) => {
-        [ended, trace] = ["", ""];
-        try {
-          await body(t);
-        } catch (error) {
-          if (ended && error instanceof Error) error.message += `\n\n${ended}`;
-          if (trace && error instanceof Error) error.stack += trace;
-          throw error;
-        }
-      });
-    });
-  }
+  for (const [short, lesson] of Object.entries(lessons)) cases(lesson, (name, body) => test(`${short}: ${name}`, body));
 }
 
-/** Returns options for a turn in which every question is answered with yes, unless `approve` is given. */
+/** Returns options for a turn. Unless `approve` is given, the answer to every question is yes. */
 export function optionsFor<L extends Lesson>(lesson: L, more: Partial<Options<L>> = {}): Options<L> {
   const { signal } = new AbortController();
   const state = lesson.newState?.();
   return { system: lesson.SYSTEM, tools: lesson.TOOLS, approve: async () => {}, signal, state, ...more };
 }
 
-/** Keeps what is printed meanwhile from the screen, and returns it with the value. */
+/** Runs the work, and returns its value and what it printed, which doesn't reach the screen. */
 export async function capture<T>(work: () => T | Promise<T>): Promise<{ value: T; printed: string }> {
   const { write } = process.stdout;
   let printed = "";
@@ -196,43 +176,49 @@ export async function capture<T>(work: () => T | Promise<T>): Promise<{ value: T
   }
 }
 
-let ended = ""; // how the last turn of a test failed, which often explains why an assertion fails later
+let ending = ""; // how the last turn of a test failed, which often explains why an assertion fails later
 let trace = ""; // where that error was thrown
-/** Does the work while the model gives these replies, and returns all that can be seen from outside. */
-async function watch<T>(messages: Messages, replies: Reply[], work: () => Promise<T>) {
-  server.model = scripted(...replies);
+/** Does the work while the model gives these replies. Returns what it prints, sends and throws, and the model's last reply. */
+export async function watch<T>(model: Model, work: () => T | Promise<T>) {
+  server.model = model;
   const before = server.journal.length;
   let error: string | undefined;
-  const { value: reply, printed } = await capture(async () => {
+  const { value, printed } = await capture(async () => {
     try {
       return await work();
     } catch (thrown) {
-      if (thrown instanceof Error) trace = `\n${thrown.stack}`;
       error = String(thrown);
+      ending = `\n\nthe turn ended with: ${error}`;
+      trace = `\n${Object(thrown).stack}`;
     }
   });
   const sent = server.journal.slice(before).map(({ request }) => request);
+  return { value, error, printed, sent };
+}
+
+/** The same for work on a history. Also returns the tool results in it. */
+async function watchTurn<T>(messages: Messages, replies: Reply[], work: () => Promise<T>) {
+  const { value: reply, ...seen } = await watch(scripted(...replies), work);
   const results = resultsIn(messages);
-  const open = results.find(({ text }) => text.startsWith("write me"));
-  if (open) ended = `a result says: ${open.text}`;
-  if (error !== undefined) ended = `the turn ended with: ${error}`;
-  return { messages, reply, error, printed, sent, results };
+  const unwritten = results.find(({ text }) => text.startsWith("write me"));
+  if (unwritten) ending ||= `\n\na result says: ${unwritten.text}`;
+  return { messages, reply, results, ...seen };
 }
 
 type Talk = Partial<Basics> & { messages?: Messages };
-/** Carries out a request with runTurn. `messages` is the history before it, and grows in place. */
+/** Carries out a request with runTurn. `messages` is the history so far, which grows in place. */
 export function turn(lesson: Lesson, replies: Reply[], talk: Talk & { request?: string } = {}) {
   const { messages = [], request = "go", ...options } = talk;
-  return watch(messages, replies, () => lesson.runTurn(messages, request, optionsFor(lesson, options)));
+  return watchTurn(messages, replies, () => lesson.runTurn(messages, request, optionsFor(lesson, options)));
 }
 
-/** The same with agentLoop alone: here `messages` ends with the request. */
+/** The same with agentLoop alone. Here `messages` already ends with the request. */
 export function loop(lesson: Lesson, replies: Reply[], talk: Talk = {}) {
   const { messages = [user("go")], ...options } = talk;
-  return watch(messages, replies, () => lesson.agentLoop(messages, optionsFor(lesson, options)));
+  return watchTurn(messages, replies, () => lesson.agentLoop(messages, optionsFor(lesson, options)));
 }
 
-/** Sends one more request, to show that the API accepts what is left of a conversation. Returns the prompt. */
+/** Sends one more request, which shows that the API still accepts the conversation. Returns the prompt. */
 export async function goOn(lesson: Lesson, messages: Messages): Promise<Messages> {
   const { error, sent } = await loop(lesson, [say("still here")], { messages: [...messages, user("and now?")] });
   assert.equal(error, undefined, "the API accepts the conversation");
@@ -240,19 +226,19 @@ export async function goOn(lesson: Lesson, messages: Messages): Promise<Messages
 }
 
 /** The path of a lesson's source. */
-export function sourceOf(lesson: string): string {
-  if (PRACTICE?.endsWith(`/${lesson}.ts`)) return PRACTICE;
+function sourceOf(lesson: string): string {
+  if (runner.readersFile?.endsWith(`/${lesson}.ts`)) return runner.readersFile;
   return fileURLToPath(new URL(`../agents/${lesson}.ts`, import.meta.url));
 }
 
-/** The URL to import a lesson from for a second copy of the module. */
+/** The URL of a lesson, to import further copies of the module. */
 export function moduleOf(lesson: string): string {
-  return new URL(`../agents/${PRACTICE ? "lesson.mjs" : `${lesson}.ts`}`, import.meta.url).href;
+  return new URL(`../agents/${runner.readersFile ? "lesson.mjs" : `${lesson}.ts`}`, import.meta.url).href;
 }
 
-/** Waits for a fact, and then until whatever was printed before has been read. Throws only if it seems to hang. */
+/** Waits until something is true and all earlier output has been read. Throws if that takes suspiciously long. */
 export async function until(isSo: () => boolean): Promise<void> {
-  const end = Date.now() + Number(PRACTICE_PATIENCE) / 2;
+  const end = Date.now() + runner.patience / 2;
   while (!isSo()) {
     assert.ok(Date.now() < end, `waited in vain: ${isSo}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
@@ -284,9 +270,9 @@ async function programOf(lesson: string, dotEnv: string | undefined): Promise<st
   return outfile;
 }
 
-/** The reason to skip a test that needs a terminal, or false. A terminal takes `script` of util-linux. */
+/** Why tests that need a terminal are skipped, or false. The terminal is `script` from util-linux. */
 export const noTerminal: string | false =
-  process.platform === "linux" && existsSync("/usr/bin/script") ? false : "needs script of util-linux";
+  process.platform === "linux" && existsSync("/usr/bin/script") ? false : "needs script from util-linux";
 type Setting = {
   replies?: Reply[];
   failures?: Failure[];
@@ -294,14 +280,14 @@ type Setting = {
   env?: NodeJS.ProcessEnv;
   /** Files in the workspace. */
   files?: Record<string, string>;
-  /** The text of the .env in the folder above the lesson. By default there is none. */
+  /** The .env in the folder above the lesson. Without it, there is none. */
   dotEnv?: string;
   terminal?: boolean;
-  /** Returns a shell line that contains the command, such as `${agent} | head -1`. It runs with `pipefail`. */
+  /** Makes a shell line of the command, such as `${agent} | head -1`. It runs with `pipefail`. */
   shell?: (agent: string) => string;
 };
 
-/** Starts a lesson as a process in its own folder, with its own server. Without `input`, stdin stays open. */
+/** Starts a lesson as a process with its own folder and server. Without `input`, stdin stays open. */
 export async function start(t: TestContext, lesson: string, args: string[] = [], setting: Setting = {}) {
   const { replies = [], failures = [], input, env, files = {}, dotEnv, terminal, shell } = setting;
   const cwd = newFolder();
@@ -312,14 +298,14 @@ export async function start(t: TestContext, lesson: string, args: string[] = [],
   const own = await newServer(...replies);
   own.fail(...failures);
   const program = programs.get(`${lesson} ${dotEnv}`) ?? programOf(lesson, dotEnv);
-  programs.set(`${lesson} ${dotEnv}`, program); // a promise, since another test may start it meanwhile
+  programs.set(`${lesson} ${dotEnv}`, program); // the promise, since another test may need it before it's done
   let command = [process.execPath, await program, ...args];
   const quoted = command.map((word) => `'${word}'`).join(" ");
   if (shell !== undefined) command = ["bash", "-c", `set -o pipefail; ${shell(quoted)}`];
   if (terminal) command = ["/usr/bin/script", "-qec", shell?.(quoted) ?? quoted, "/dev/null"];
   const [name = "", ...words] = command;
   const inherited = Object.fromEntries(Object.entries(process.env).filter(([, value]) => value));
-  const colors = { TERM: "xterm", NO_COLOR: undefined, CI: undefined }; // else Node prints no colors under CI or NO_COLOR
+  const colors = { TERM: "xterm", NO_COLOR: undefined, CI: undefined }; // or Node might print no colors
   const variables = { ...inherited, ANTHROPIC_BASE_URL: own.url, ...colors, ...env };
   const child = spawn(name, words, { cwd, env: variables });
   let screen = "";
@@ -339,7 +325,7 @@ export async function start(t: TestContext, lesson: string, args: string[] = [],
     rmSync(cwd, { recursive: true, force: true });
   });
   let seen = 0;
-  /** Waits until something appears on the screen, after whatever was waited for before. */
+  /** Waits until this appears on the screen, after what the last call waited for. */
   const waitFor = async (what: string | RegExp) => {
     const find = () => {
       const [found = ""] = typeof what === "string" ? [what] : (what.exec(screen.slice(seen)) ?? []);

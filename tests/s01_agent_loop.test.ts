@@ -963,10 +963,16 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
   });
 });
 
-/** The rows that a terminal of this width shows after this output: enough of one for what readline and a lesson print. */
+/** The rows that a terminal of this width shows. It knows the few escape codes that readline and a lesson print. */
 function rowsShown(output: string, width: number): string[] {
   const rows = [""];
   let [x, y] = [0, 0];
+  const put = (sign: string) => {
+    if (x === width) [x, y] = [0, y + 1];
+    const row = (rows[y] ?? "").padEnd(x);
+    rows[y] = row.slice(0, x) + sign + row.slice(x + 1);
+    x++;
+  };
   for (const [token, digits, command] of output.matchAll(/\x1b\[([\d;]*)([A-Za-z])|[^\x1b]/gu)) {
     const count = Number(digits || 1);
     if (token === "\r") x = 0;
@@ -974,12 +980,7 @@ function rowsShown(output: string, width: number): string[] {
     else if (command === "A") y -= count;
     else if (command === "G") x = count - 1;
     else if (command === "J") rows.splice(y, rows.length, (rows[y] ?? "").slice(0, x));
-    else if (command === undefined) {
-      if (x === width) [x, y] = [0, y + 1];
-      const row = (rows[y] ?? "").padEnd(x);
-      rows[y] = row.slice(0, x) + token + row.slice(x + 1);
-      x++;
-    }
+    else if (command === undefined) put(token);
   }
   return Array.from(rows, (row = "") => row);
 }

@@ -10,7 +10,7 @@ import type Anthropic from "@anthropic-ai/sdk";
 import { type Failure, type Model, type Reply, scripted } from "../tools/api/server.ts";
 import * as harness from "./harness.ts";
 
-const { bash, blocksOf, call, capture, expectRejection, folder, resultsIn, say, server } = harness;
+const { bash, blocksOf, call, expectRejection, folder, resultsIn, say, server } = harness;
 const { optionsFor, start, step, test, use, user } = harness;
 type Lesson = typeof import("../agents/s06_context_compact.ts");
 type Messages = Anthropic.MessageParam[];
@@ -34,19 +34,10 @@ const { TRANSCRIPT_DIR } = s06;
 
 type Said = Reply[] | [Model];
 const isModel = (said: Said): said is [Model] => typeof said[0] === "function";
-/** What `work` throws, prints, sends and returns while the model says this. */
+/** What `work` returns, throws, prints and sends while the model says this. The error is "" if there is none. */
 async function watch<T>(work: () => T | Promise<T>, said: Said = []) {
-  server.model = isModel(said) ? said[0] : scripted(...said);
-  const from = server.journal.length;
-  let error = "";
-  const { value, printed } = await capture(async () => {
-    try {
-      return await work();
-    } catch (thrown) {
-      error = String(thrown);
-    }
-  });
-  return { value, error, printed, sent: server.journal.slice(from).map(({ request }) => request) };
+  const { error = "", ...seen } = await harness.watch(isModel(said) ? said[0] : scripted(...said), work);
+  return { ...seen, error };
 }
 
 /** A conversation. `ask` runs a turn, `interrupted` one in which Ctrl-C comes while bash asks; `compact` is /compact. */
@@ -653,26 +644,37 @@ describe("a transcript", () => {
     }
   });
 
-  for (const name of [".transcripts", ".transcripts/outputs", ".transcripts/.gitignore"]) {
+  /** Runs a turn with a long result while `name` is a link. Returns what is printed, and the result. */
+  async function askBehindLink(name: string, target: string) {
+    if (name !== ".transcripts") fs.mkdirSync(TRANSCRIPT_DIR, { recursive: true });
+    fs.symlinkSync(target, name);
+    const talk = talkTo(s06);
+    const { error, printed } = await talk.ask("go", bash("seq 20000"), say("done"));
+    assert.equal(error, "");
+    fs.rmSync(name);
+    return { printed, result: contents(talk.messages)[0] ?? "" };
+  }
+
+  for (const name of [".transcripts", ".transcripts/outputs"]) {
     test(`isn't written through a link that the folder brought: ${name}`, async (t) => {
+      fs.mkdirSync("elsewhere");
       for (const target of [outside(t), join(folder, "elsewhere")]) {
-        fs.mkdirSync(target, { recursive: true });
-        if (name !== ".transcripts") fs.mkdirSync(TRANSCRIPT_DIR, { recursive: true });
-        fs.symlinkSync(name.endsWith("ignore") ? join(target, "new") : target, name);
-        const talk = talkTo(s06);
-        const { error, printed } = await talk.ask("go", bash("seq 20000"), say("done"));
-        const [result = ""] = contents(talk.messages);
-        assert.deepEqual([error, fs.readdirSync(target)], ["", []]);
-        fs.rmSync(name);
-        if (name.endsWith("ignore")) continue; // the folder was there, so none is written
+        const { printed, result } = await askBehindLink(name, target);
+        assert.deepEqual(fs.readdirSync(target), []);
         assert.equal(savedIn(result), undefined);
         assert.ok(result.length > 49_000 && result.length < 51_000, `cut: ${result.length}`);
-        assert.match(result, /^.*\.transcripts\/outputs/, "it says where it couldn't be saved");
-        assert.match(printed, /^\[.*\.transcripts\/outputs.*\]$/m, "so does the screen");
+        assert.match(result, /^.*\.transcripts/, "it says where it couldn't be saved");
+        assert.match(printed, /^\[.*\.transcripts.*\]$/m, "so does the screen");
         assert.equal(printed.includes(".transcripts/transcript_"), name === ".transcripts", "the user is told");
       }
     });
   }
+
+  test("doesn't write its .gitignore through a link", async (t) => {
+    const target = outside(t);
+    await askBehindLink(".transcripts/.gitignore", join(target, "new"));
+    assert.deepEqual(fs.readdirSync(target), []);
+  });
 });
 
 describe("a result", () => {

@@ -205,6 +205,16 @@ const transcripts = (dir = TRANSCRIPT_DIR) =>
     .map((name) => join(dir, name));
 const json = (value: unknown) => JSON.stringify(value);
 
+/** A conversation while it's played. */
+type Played = {
+  lesson: Lesson;
+  options: Options;
+  messages: Messages;
+  open: string[]; // requests since the last final reply, and the notes that they were stopped
+  crashed: string[]; // transcripts as they were before a crash
+  known: Set<string>; // what was in the history while the transcript could be written
+};
+
 /** Plays a conversation, and checks after each step what must hold. */
 async function play({ lesson: number, files, steps }: Made<typeof script>) {
   const lesson = lessons[number] ?? assert.fail();
@@ -212,52 +222,59 @@ async function play({ lesson: number, files, steps }: Made<typeof script>) {
   fs.rmSync(TRANSCRIPT_DIR, { recursive: true, force: true });
   isFull = false;
   for (const [i, text] of files.entries()) fs.writeFileSync(`f${i}`, spell(text));
-  let options = optionsFor(lesson);
-  let messages: Messages = [];
-  let open: string[] = []; // requests since the last final reply, and the notes that they were stopped
-  const crashed: string[] = []; // transcripts as they were before a crash
-  const known = new Set<string>(); // what was in the history while the transcript could be written
-  for (const step of steps) {
-    const from = server.journal.length;
-    const { state } = options;
-    const rewrites = rewritesIn(state.file);
-    if (step.kind === "disk") isFull = step.isFull;
-    else if (step.kind === "pause") state.lastCall -= 301_000;
-    else if (step.kind === "resume") {
-      const whole = fs.existsSync(state.file) ? fs.readFileSync(state.file) : Buffer.alloc(0);
-      const left = whole.subarray(0, -step.torn || undefined);
-      if (!left.includes("\n")) continue;
-      crashed.push(`${whole}`);
-      fs.rmSync(state.file); // the new one may begin in the same millisecond
-      fs.writeFileSync("old.jsonl", left);
-      options = optionsFor(lesson);
-      messages = (await capture(() => lesson.resume("old.jsonl", options))).value;
-      if (step.torn > 0 || state.transcriptEnded) open = openIn(messages);
-      assert.equal(open.at(-1) ?? NOTE, NOTE, "what was cut off is marked as stopped");
-    } else {
-      const wasEnded = state.transcriptEnded;
-      const { printed, error } = await carryOut(lesson, messages, step, options);
-      if (state.transcriptEnded && !wasEnded) assert.match(printed, /ENOSPC/, "the user is told");
-      if (step.kind === "request")
-        open = checkOpen(open, requestOf(step.text), error, server.journal.slice(from), messages);
-    }
-    assert.deepEqual(openIn(messages), open, "the requests since the last final reply");
-    const entries = server.journal.slice(from);
-    while (failsUntil > server.journal.length) await assertAccepted(lesson, []).catch(() => {}); // uses up the failures
-    checkRequests(entries);
-    await assertAccepted(lesson, messages);
-    if (options.state.transcriptEnded) continue;
-    checkTranscript(options.state.file, messages);
-    if (step.kind === "request") checkCache(entries, rewritesIn(state.file) - rewrites);
-    for (const { request } of entries) {
-      if (!isSummary(request)) for (const message of request.messages) known.add(essence(message));
-    }
-    for (const message of messages) known.add(essence(message));
-  }
-  checkDisk(known, crashed);
+  const played = { lesson, options: optionsFor(lesson), messages: [], open: [], crashed: [], known: new Set<string>() };
+  for (const step of steps) await playStep(played, step);
+  checkDisk(played);
   isFull = false;
-  await checkNext(lesson, messages, options, steps.length % 2 === 0);
+  await checkNext(played, steps.length % 2 === 0);
   server.journal.length = failsUntil = 0;
+}
+
+async function playStep(played: Played, step: Step) {
+  const from = server.journal.length;
+  const rewrites = rewritesIn(played.options.state.file);
+  if (step.kind === "disk") isFull = step.isFull;
+  else if (step.kind === "pause") played.options.state.lastCall -= 301_000;
+  else if (step.kind === "resume") await crashAndResume(played, step.torn);
+  else await talkOn(played, step);
+  const { lesson, messages, options, open, known } = played;
+  assert.deepEqual(openIn(messages), open, "the requests since the last final reply");
+  const entries = server.journal.slice(from);
+  while (failsUntil > server.journal.length) await assertAccepted(lesson, []).catch(() => {}); // uses up the failures
+  checkRequests(entries);
+  await assertAccepted(lesson, messages);
+  if (options.state.transcriptEnded) return;
+  checkTranscript(options.state.file, messages);
+  if (step.kind === "request") checkCache(entries, rewritesIn(options.state.file) - rewrites);
+  const sent = entries.filter(({ request }) => !isSummary(request)).flatMap(({ request }) => request.messages);
+  for (const message of [...sent, ...messages]) known.add(essence(message));
+}
+
+/** The program ends without its last `torn` bytes on the disk, and starts again. */
+async function crashAndResume(played: Played, torn: number) {
+  const { lesson, crashed } = played;
+  const { file, transcriptEnded } = played.options.state;
+  const whole = fs.existsSync(file) ? fs.readFileSync(file) : Buffer.alloc(0);
+  const left = whole.subarray(0, -torn || undefined);
+  if (!left.includes("\n")) return;
+  crashed.push(`${whole}`);
+  fs.rmSync(file); // the new one may begin in the same millisecond
+  fs.writeFileSync("old.jsonl", left);
+  played.options = optionsFor(lesson);
+  played.messages = (await capture(() => lesson.resume("old.jsonl", played.options))).value;
+  if (torn > 0 || transcriptEnded) played.open = openIn(played.messages);
+  assert.equal(played.open.at(-1) ?? NOTE, NOTE, "what was cut off is marked as stopped");
+}
+
+async function talkOn(played: Played, step: Extract<Step, Talk>) {
+  const { lesson, messages, options, open } = played;
+  const { state } = options;
+  const from = server.journal.length;
+  const wasEnded = state.transcriptEnded;
+  const { printed, error } = await carryOut(lesson, messages, step, options);
+  if (state.transcriptEnded && !wasEnded) assert.match(printed, /ENOSPC/, "the user is told");
+  if (step.kind === "request")
+    played.open = checkOpen(open, requestOf(step.text), error, server.journal.slice(from), messages);
 }
 
 // --- what must hold -------------------------------------------------------------------------------------------------
@@ -332,7 +349,7 @@ function checkTranscript(file: string, messages: Messages) {
 }
 
 /** Whatever was in the history is in some transcript. */
-function checkDisk(known: Set<string>, crashed: string[]) {
+function checkDisk({ known, crashed }: Played) {
   const files = [...transcripts(), ...transcripts(join(TRANSCRIPT_DIR, "tasks"))];
   const texts = files.map((file) => fs.readFileSync(file, "utf8"));
   const onDisk = new Set<string>();
@@ -350,7 +367,7 @@ const shortest = ({ microCompact, withoutThinking }: Lesson, messages: Messages)
   });
 
 /** The next request succeeds if there's room for what is left, a summary and files. If not, the user is told what helps. */
-async function checkNext(lesson: Lesson, messages: Messages, options: Options, isTight: boolean) {
+async function checkNext({ lesson, messages, options }: Played, isTight: boolean) {
   const base = json([lesson.SYSTEM, lesson.TOOLS]).length / 3;
   const files = options.state.files.map((file) => (fs.existsSync(file) ? fs.readFileSync(file, "utf8") : ""));
   const needed = base + (shortest(lesson, messages) + files.join()).length / 3 + 500;

@@ -1,4 +1,4 @@
-/** What the reader sees after a run. */
+/** The screen after a run. */
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { styleText } from "node:util";
@@ -9,58 +9,59 @@ import type { Progress } from "./grade.ts";
 import { changedBetween, skeletonOf, stepsOf } from "./skeleton.ts";
 
 export function draw(lesson: Lesson, progress: Progress, seconds: number, next?: string): string {
-  const { state, own, failure, types, isWhole } = progress;
+  const { state, code, failure, typeErrors, ranAll } = progress;
   const { length } = stepsOf(lesson);
-  const done = isWhole ? length : progress.done; // also when a test of the whole program is red
+  const done = ranAll ? length : progress.stepsDone;
   const bar = "█".repeat(done * 4).padEnd(length * 4, "░");
   const title = `${lesson.header[0]}   ${bar} ${done} of ${length} steps   ${state}   ${seconds.toFixed(1)} s\n\n`;
   const goOn = next ? `Next: npm run practice -- ${next}` : "That was the last lesson.";
   const run = `Run it, without a key: npm run offline -- practice/${basename(lesson.file)}`;
-  if (state === "green" && !isWhole) return `${title}Each step is green. A key runs all tests of the program.\n`;
+  if (state === "green" && !ranAll) return `${title}Each step is green. A key runs all tests of the program.\n`;
   if (state === "green") return `${title}All green. --solution shows how the lesson does it.\n${run}\n${goOn}\n`;
   const help = styleText("dim", `npm run practice -- ${lesson.name} --hint, --solution or --reset`);
   const blocks = [[`→ ${adviceFor(lesson, progress).join("\n  ")}`, help]];
-  if (types.length > 0) blocks.unshift([`✗ its ${own ? "types" : "syntax"}\n`, ...types.slice(0, 5)]);
+  if (typeErrors.length > 0) blocks.unshift([`✗ its ${code ? "types" : "syntax"}\n`, ...typeErrors.slice(0, 5)]);
   if (failure) blocks.unshift([`✗ ${failure.test}\n`, ...explain(failure.problem)]);
   return `${title}${blocks.map((lines) => lines.join("\n  ")).join("\n\n")}\n`;
 }
 
-/** What to write or to look at, and what has changed since it was green. */
-function adviceFor(lesson: Lesson, { state, own, failure, types, green, isWhole }: Progress): string[] {
+/** Says what to write or look at, and what has changed since it was green. */
+function adviceFor(lesson: Lesson, progress: Progress): string[] {
+  const { state, code, failure, typeErrors, greenTexts, ranAll } = progress;
   const steps = stepsOf(lesson);
   const current = steps.find(({ name }) => name === failure?.step);
   if (failure && !current)
     return ["each step is green. Do they fit together? Was the machine busy? A key tries again."];
-  const place = (failure && thrownAt(failure.problem)) ?? types[0]?.split(": ")[0];
-  const isLost = state === "did not load" && place; // the line says more than a test
-  if (!own || !current || isLost) return [`look at ${place}`];
+  const place = (failure && thrownAt(failure.problem)) ?? typeErrors[0]?.split(": ")[0];
+  const isLost = state === "did not load" && place; // the place says more than the test
+  if (!code || !current || isLost) return [`look at ${place}`];
   const lineOf = (name: string) => {
-    const { from = 0, body = { from: from + 1 } } = own.parts.get(name) ?? {};
+    const { from = 0, body = { from: from + 1 } } = code.parts.get(name) ?? {};
     return from ? `${name} (line ${body.from - 1})` : `${name} (not in the file)`;
   };
-  const written = changedBetween(read(skeletonOf(lesson)), own);
+  const written = changedBetween(read(skeletonOf(lesson)), code);
   const what = current.functions.map((name) => `${written.includes(name) ? "look at" : "write"} ${lineOf(name)}`);
   const lines = [
-    `step ${steps.indexOf(current) + 1} of ${steps.length}: ${what.join(", ")}; the other steps are ${isWhole ? "yours" : "the lesson's here"}`,
+    `step ${steps.indexOf(current) + 1} of ${steps.length}: ${what.join(", ")}; the other steps are ${ranAll ? "yours" : "the lesson's here"}`,
     `practice/${basename(lesson.file)}; the page: ${lesson.page}, "${current.page.replaceAll("`", "")}"`,
     current.hint,
   ];
   const toWrite = steps.flatMap(({ functions }) => functions);
   const given = written.filter((name) => !toWrite.some((each) => each === name || each.startsWith(`${name}.`)));
   if (given.length > 0) lines.unshift(`not as it was given: ${given.map(lineOf).join(", ")}`);
-  const before = read(green[current.name] ?? "");
-  const changed = changedBetween(before, own).filter((name) => [...current.functions, ...given].includes(name));
+  const before = read(greenTexts[current.name] ?? "");
+  const changed = changedBetween(before, code).filter((name) => [...current.functions, ...given].includes(name));
   if (changed.length > 0) lines.push(`it was green; since then you changed ${changed.map(lineOf).join(", ")}`);
   return lines;
 }
 
-/** What is wrong, in a few lines. */
+/** Says in a few lines what went wrong. */
 function explain(problem: Problem): string[] {
   const { message, stack, wanted, came, printed = "" } = problem;
   const api = /\d{3} \{"type":"error".*?"message":"((?:[^"\\]|\\.)*)".*/;
   const lines = message.split("\n").filter(Boolean).slice(0, 6);
   if (wanted && came && !message.includes("write me: ")) lines.push(...compare(wanted, came));
-  const [, suite = "", at] = /.*(tests\/s\d\d\w+\.test\.ts):(\d+)/s.exec(stack) ?? []; // the last: not of a helper
+  const [, suite = "", at] = /.*(tests\/s\d\d\w+\.test\.ts):(\d+)/s.exec(stack) ?? []; // the last one, since helpers come before it
   const code = at && readFileSync(suite, "utf8").split("\n")[Number(at) - 1]?.trim();
   if (code) lines.push(`${suite}:${at}   ${code}`);
   const thrown = thrownAt(problem);
@@ -72,7 +73,7 @@ function explain(problem: Problem): string[] {
 
 const thrownAt = ({ stack }: Problem) => /practice\/s\d\d\w*\.ts:\d+/.exec(stack)?.[0];
 
-/** What an assertion compared: the lines that differ. */
+/** The lines that differ between what an assertion wanted and what it got. */
 function compare(wanted: string, came: string): string[] {
   const { hunks } = structuredPatch("", "", `${wanted}\n`, `${came}\n`, "", "", { context: 0 });
   const all = hunks.flatMap(({ lines }) => lines).filter((line) => !/^.\s*([{}[\]],?|'(\\n)+'( \+)?)?$/.test(line)); // no lone bracket

@@ -1,4 +1,5 @@
-/** What breaks practice when a lesson changes; the rest, which takes minutes, is in tests/ (npm run test:practice). */
+// Checks that find out quickly whether a changed lesson breaks practice. The slow tests are in tests/ (npm run test:practice).
+
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,19 +12,19 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 for (const lesson of readLessons(root).values()) {
   const steps = stepsOf(lesson);
 
-  test(`${lesson.name}: the steps have functions that the lesson has; written, they make the lesson`, () => {
+  test(`${lesson.name}: writing the functions of all steps gives the lesson`, () => {
     assert.match(skeletonOf(lesson), /write me/);
     const all = steps.flatMap(({ functions }) => functions);
     assert.equal(skeletonOf(lesson, all), `${lesson.lines.join("\n")}\n`);
   });
 
-  test(`${lesson.name}: the tests name these steps and no others`, () => {
+  test(`${lesson.name}: the suite has tests for each step, and for no others`, () => {
     const suite = readFileSync(join(root, lesson.file.replace(/^agents(.*)ts$/, "tests$1test.ts")), "utf8");
     const named = new Set([...suite.matchAll(/^ *step\("(.*?)"\);$/gm)].map(([, name]) => name));
     assert.deepEqual([...named].filter((name) => name !== "program").sort(), steps.map(({ name }) => name).sort());
   });
 
-  test(`${lesson.name}: each step points to a section that the page has`, () => {
+  test(`${lesson.name}: each step points to a section of the page`, () => {
     const text = readFileSync(join(root, lesson.page), "utf8");
     const missing = steps.filter(({ page }) => !text.includes(`\n### ${page}\n`));
     assert.deepEqual(missing, []);

@@ -64,20 +64,25 @@ describe("solutions", { concurrency: 3 }, () => {
       const file = join(folder, isFirst ? basename(lesson.file) : `${lesson.name}_${i}.ts`);
       writeFileSync(file, changed(lesson, changes));
       test(`${lesson.name}, right: ${names.join("; ")}`, async () => {
-        const green = { ...known };
+        const greenTexts = { ...known };
         if (!isFirst) {
-          const own = read(readFileSync(file, "utf8"));
-          return assert.equal(await firstRed({ lesson, own, patience: 30_000 }, { green }), undefined);
+          const code = read(readFileSync(file, "utf8"));
+          return assert.equal(await firstRed({ lesson, code, patience: 30_000 }, { greenTexts }), undefined);
         }
-        const { state, failure, types } = await check(lesson, file, { done: 0, green }, { patience: 30_000 });
-        assert.deepEqual([state, failure, types], ["green", undefined, []]);
+        const { state, failure, typeErrors } = await check(
+          lesson,
+          file,
+          { stepsDone: 0, greenTexts },
+          { patience: 30_000 },
+        );
+        assert.deepEqual([state, failure, typeErrors], ["green", undefined, []]);
       });
     }
 
     for (const [what, { expect, ...changes }] of Object.entries(wrong)) {
       test(`${lesson.name}, wrong: ${what}`, async () => {
-        const own = read(changed(lesson, changes));
-        const failure = await firstRed({ lesson, own, patience: 5_000 }, { green: { ...known } });
+        const code = read(changed(lesson, changes));
+        const failure = await firstRed({ lesson, code, patience: 5_000 }, { greenTexts: { ...known } });
         const found = `${failure?.state}: ${failure?.test}: ${failure?.problem.message}`;
         assert.equal(failure?.step, expect, found);
         assert.notEqual(failure?.state, "did not load", found);

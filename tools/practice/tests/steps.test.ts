@@ -19,17 +19,17 @@ describe("step by step", { concurrency: 2 }, () => {
 
     test(`${lesson.name}: what is written is green, and the first step that is not is the one to write`, async () => {
       const file = join(folderOf(`steps-${lesson.name}`), basename(lesson.file));
-      const kept = { done: 0, green: {} };
+      const kept = { stepsDone: 0, greenTexts: {} };
       const patience = 60_000;
       for (const [i, { name }] of steps.entries()) {
-        const own = read(skeletonOf(lesson, functionsTo(i)));
-        const failure = await firstRed({ lesson, own, patience }, kept);
+        const code = read(skeletonOf(lesson, functionsTo(i)));
+        const failure = await firstRed({ lesson, code, patience }, kept);
         assert.deepEqual([failure?.state, failure?.step], ["red", name], failure?.test);
       }
       writeFileSync(file, readFileSync(join(root, lesson.file)));
-      const isWhole = false; // all tests run on a right solution, and in npm test
-      const { state, failure, done, types } = await check(lesson, file, kept, { patience, isWhole });
-      assert.deepEqual([state, failure, done, types], ["green", undefined, steps.length, []]);
+      const stepsOnly = true; // all tests run on a right solution, and in npm test
+      const { state, failure, stepsDone, typeErrors } = await check(lesson, file, kept, { patience, stepsOnly });
+      assert.deepEqual([state, failure, stepsDone, typeErrors], ["green", undefined, steps.length, []]);
     });
   }
 });

@@ -26,7 +26,7 @@ function lessonOf(name: string) {
 async function screenOf(name: string, text: string, patience = 60_000): Promise<string> {
   const { lesson, file } = lessonOf(name);
   writeFileSync(file, text);
-  const progress = await check(lesson, file, { done: 0, green: {} }, { patience });
+  const progress = await check(lesson, file, { stepsDone: 0, greenTexts: {} }, { patience });
   return stripVTControlCharacters(draw(lesson, progress, 0, "s04"));
 }
 /** A lesson with a part replaced, which has to be there. */
@@ -165,7 +165,7 @@ test("of what an assertion compared each line that differs is shown, but for a b
     const failure = { state: "red", test: "a test", step: "agentLoop", problem } as const;
     const screen = draw(
       lesson,
-      { done: 0, green: {}, state: "red", own: lesson, types: [], isWhole: false, failure },
+      { stepsDone: 0, greenTexts: {}, state: "red", code: lesson, typeErrors: [], ranAll: false, failure },
       0,
     );
     return screen.split("\n").flatMap((line) => /^ {2}(?:wanted|came) .*/.exec(line) ?? []);
@@ -280,9 +280,9 @@ test("a test of the whole program that is red is about the step that makes it so
   const { lesson, file, text } = lessonOf("s03");
   const wrong = text.replace("roundsWithoutUpdate < 3", "roundsWithoutUpdate < 4");
   writeFileSync(file, wrong);
-  const own = read(wrong);
-  const green = Object.fromEntries(stepsOf(lesson).map(({ name }) => [name, textOf(fileFor(lesson, own, name))]));
-  writeFileSync(`${file}.json`, JSON.stringify({ done: 2, green })); // as if the tests of the steps had let it pass
+  const code = read(wrong);
+  const greenTexts = Object.fromEntries(stepsOf(lesson).map(({ name }) => [name, textOf(fileFor(lesson, code, name))]));
+  writeFileSync(`${file}.json`, JSON.stringify({ stepsDone: 2, greenTexts })); // as if the tests of the steps had let it pass
   const [, printed] = await practice(["s03", "--once"]);
   assert.match(printed, /█ 2 of 2 steps {3}red(.|\n)*→ step 2 of 2: look at agentLoop .*; the other steps are yours\n/);
   assert.match((await practice(["s03", "--hint"]))[1], /^Step agentLoop: /);
