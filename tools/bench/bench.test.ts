@@ -1,47 +1,43 @@
-/** The bench on small sessions: what it bills, what it counts as grounded, and what it says. */
+/** The bench on small sessions: its bills, the edits it counts as grounded, and its output. */
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { codeHash } from "../lesson/hash.ts";
+import { linesOf, own, reply, result, text, use, user } from "../trace/test-lines.ts";
 import { newestOf } from "./choose.ts";
 import { oracle } from "./oracle.ts";
 import { fetchSessions } from "./public.ts";
 import type { Call } from "./replay.ts";
-import { type Figures, figuresOf, type Results, summed } from "./report.ts";
+import { addUp, type Figures, type Results, toResults } from "./report.ts";
 import { STRATEGIES, sourceOf } from "./strategies.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "bench-"));
 after(() => rmSync(folder, { recursive: true }));
-/** In the place of GitHub: its repositories are in a folder of this machine. */
+/** Repositories in this folder take the place of GitHub. */
 const hub = join(folder, "hub");
 const places = { GIT_CONFIG_COUNT: "1", GIT_CONFIG_KEY_0: `url.file://${hub}/.insteadOf` };
 const env = { ...process.env, ...places, GIT_CONFIG_VALUE_0: "https://github.com/" };
 
 function put(name: string, ...lines: object[]): string {
-  writeFileSync(join(folder, name), lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  writeFileSync(join(folder, name), linesOf(...lines));
   return join(folder, name);
 }
 
-const text = (text: string) => ({ type: "text", text });
-const use = (id: string, name: string, input: object = {}) => ({ type: "tool_use", id, name, input });
-const result = (id: string, content = `result of ${id}`) => ({ type: "tool_result", tool_use_id: id, content });
-const user = (content: unknown) => ({ role: "user", content });
-const reply = (...content: object[]) => ({ role: "assistant", content });
 /** A line of s06. */
-const at = (minute: number, message: object) => ({ message, time: 60_000 * minute, state: {} });
+const at = (minute: number, message: object) => ({ ...own(message), time: 60_000 * minute });
 
-test("a strategy changes s06 where it says so; what s06 does not have is an error", () => {
+test("a strategy changes s06 only where it says so, and fails if s06 lacks that place", () => {
   const s06 = readFileSync(new URL("../../agents/s06_context_compact.ts", import.meta.url), "utf8");
   for (const strategy of STRATEGIES) assert.equal(sourceOf(s06, strategy) === s06, strategy.name === "s06");
   const mine = { name: "mine", constants: { GONE: "1" } };
   assert.throws(() => sourceOf(s06, mine), /strategy "mine": s06 has constant GONE 0 times, not once/);
 });
 
-test("the hash of a lesson is that of its code: comments, blanks and types do not change it", () => {
+test("comments, blanks and types don't change the hash of a lesson", () => {
   const code = codeHash("const a = 1; // one\n");
   assert.equal(codeHash("/** One. */\nconst  a: number = /* still */ 1;"), code);
   assert.notEqual(codeHash("const a = 2;"), code);
@@ -51,32 +47,32 @@ const NO_CALL = { isSummary: false, isReturn: false, context: 0, read: 0, writte
 const source = { text: 0, from: 1, tokens: 40 };
 const lost = { path: "a.ts", isLost: true, source };
 
-test("the bill: reads at 0.05, writes at 1.25, the rest at 1, summaries' output at 5, and what is read again", () => {
+test("reads cost 0.05, writes 1.25, other input 1, the output of summaries 5, and lost texts are paid for again", () => {
   const parts = (more: Partial<Call>) => {
     const call: Call = { ...NO_CALL, context: 100, read: 60, written: 30, output: 7, ...more };
-    return Object.values(figuresOf({ calls: [call], rejected: [] }).parts);
+    return Object.values(addUp({ calls: [call], rejected: [] }).parts);
   };
   assert.deepEqual(parts({}), [3, 0, 47.5, 0, 0]); // 30 written, 10 not
   assert.deepEqual(parts({ read: 0 }), [0, 107.5, 0, 0, 0]);
   assert.deepEqual(parts({ isSummary: true }), [0, 0, 0, 85.5, 0]);
   assert.deepEqual(parts({ edits: [lost] }), [3, 0, 47.5, 0, 50]);
-  assert.deepEqual(parts({ read: 0, written: 0, edits: [lost] }), [0, 0, 100, 0, 40]); // there is no cache
+  assert.deepEqual(parts({ read: 0, written: 0, edits: [lost] }), [0, 0, 100, 0, 40]); // without a cache
 });
 
-test("the 90 % interval of a difference comes from drawing the sessions again", () => {
+test("the 90 % interval of a difference comes from resampling the sessions", () => {
   const session = (cold: number): Figures => {
     const parts = { reads: 0, cold, fresh: 0, summaries: 0, rereading: 0 };
     return { parts, replies: 0, edits: 1, lost: [], summaries: 0, returns: 0, waits: 0 };
   };
   const ten = (costs: number[]) => Array.from({ length: 10 }, (_, i) => session(costs[i % costs.length] ?? 0));
-  const rows = summed(new Map(Object.entries({ "never compacting": ten([10]), s06: ten([5]), other: ten([4, 8]) })));
+  const rows = toResults(new Map(Object.entries({ "never compacting": ten([10]), s06: ten([5]), other: ten([4, 8]) })));
   const [from = 0, to = 0] = rows.strategies.other?.overS06?.cost ?? [];
   assert.ok(Math.abs(from) < 0.03 && Math.abs(to - 0.2) < 0.03, `${from} to ${to}`); // 0.1 ± 1.645 · 0.2 / √10
   assert.deepEqual(rows.strategies["never compacting"]?.overS06, { cost: [0.5, 0.5], grounded: [0, 0] });
 });
 
-test("the oracle rewrites where that is worth it, keeps what a later edit needs, and loses none", () => {
-  // 100,000 tokens in the second call, which nothing needs but the 1,000 of one text; then a pause, and many small calls.
+test("the oracle rewrites where it pays and loses no text that a later edit needs", () => {
+  // The second call adds 100,000 tokens, of which only a text of 1,000 is needed later. A pause and many small calls follow.
   const edit = { path: "a.ts", isLost: false, source: { text: 7, from: 1, tokens: 1_000 } };
   const calls: Call[] = Array.from({ length: 40 }, (_, i) => {
     const context = i === 0 ? 5_000 : 105_000 + 100 * i;
@@ -85,7 +81,7 @@ test("the oracle rewrites where that is worth it, keeps what a later edit needs,
     const [read, written] = isCold ? [0, context] : [context - 100, 100];
     return { ...NO_CALL, isReturn, context, read, written, edits: i === 30 ? [edit] : [] };
   });
-  const figures = (made: Call[]) => figuresOf({ calls: made, rejected: [] });
+  const figures = (made: Call[]) => addUp({ calls: made, rejected: [] });
   const cost = (made: Call[]) => Object.values(figures(made).parts).reduce((sum, part) => sum + part);
   const [whenCold, anyTime] = [oracle(calls, true), oracle(calls, false)];
   assert.ok(cost(anyTime) < cost(whenCold) && cost(whenCold) < cost(calls));
@@ -98,19 +94,21 @@ test("the oracle rewrites where that is worth it, keeps what a later edit needs,
 // --- replays ---------------------------------------------------------------------------------------------------------
 
 const TEXT = Array.from({ length: 600 }, (_, i) => `const line${i} = ${i};`).join("\n"); // 4,300 tokens
-const textOf = (name: string) => TEXT.replaceAll("line", name);
+const fileWith = (name: string) => TEXT.replaceAll("line", name);
 const round = (minute: number, id: string, name: string, input: object, content: string, until = minute) => [
   at(minute, reply(use(id, name, input))),
   at(until, user([result(id, content)])),
 ];
-const read = (name: string) => round(2, `r${name}`, "read_file", { path: `${name}.ts` }, textOf(name));
+const read = (name: string) => round(2, `r${name}`, "read_file", { path: `${name}.ts` }, fileWith(name));
 const write = (name: string) =>
-  round(2, `w${name}`, "write_file", { path: `${name}.ts`, content: textOf(name) }, `Wrote ${name}.ts`);
+  round(2, `w${name}`, "write_file", { path: `${name}.ts`, content: fileWith(name) }, `Wrote ${name}.ts`);
 const edit = (minute: number, name: string, old_text = `const ${name}7 = 7;`) =>
   round(minute, `e${name}`, "edit_file", { path: `${name}.ts`, old_text, new_text: "x" }, `Edited ${name}.ts`);
 const done = (minute: number) => at(minute, reply(text("Done.")));
 
-/** Runs the bench. @returns what it prints, and the figures that it writes */
+const names = [..."bcdefghijklmna"];
+
+/** Runs the bench. @returns its output and the figures it writes */
 function bench(strategies: string, ...args: string[]) {
   const script = fileURLToPath(new URL("./bench.ts", import.meta.url));
   const out = join(folder, "out.json");
@@ -120,23 +118,22 @@ function bench(strategies: string, ...args: string[]) {
   return { ...run, written: readFileSync(out, "utf8"), results: JSON.parse(readFileSync(out, "utf8")) as Results };
 }
 
-test("npm run bench: what each rule does to a request that meets a cold cache; lost edits are named", () => {
-  const names = [..."bcdefghijklmna"];
+test("npm run bench compares what each strategy does in a cold cache and names lost edits", () => {
   const edits = (minute: number) => [edit(minute, "a"), edit(minute, "b"), edit(minute, "c", "never shown")].flat();
   const away = [done(2), at(30, user("Change.")), ...edits(30), done(30)];
   const files = [
     put("reads.jsonl", at(1, user("Look.")), ...names.flatMap(read), ...away), // layer 1 clears 11 of 14 results
-    put("writes.jsonl", at(1, user("Write.")), ...names.flatMap(write), ...away), // it can clear none of the texts
+    put("writes.jsonl", at(1, user("Write.")), ...names.flatMap(write), ...away), // layer 1 can't clear any of these texts
     put(
-      "slow.jsonl", // a command takes ten minutes; the next request comes four minutes after the last model call
+      "slow.jsonl", // a command takes ten minutes, and the next request comes four minutes after the last model call
       ...[at(1, user("Look.")), ...names.flatMap(read), ...round(2, "x", "bash", { command: "make" }, "ok", 12)],
       ...[...edits(12), done(12), at(16, user("Go on.")), done(16)],
     ),
     put(
-      "folders.jsonl", // two folders are read like files before the file in them
+      "folders.jsonl", // two folders are read as if they were files
       ...[at(1, user("Look.")), ...round(1, "r1", "read_file", { path: "src" }, "a.ts\nlib/")],
       ...round(1, "r2", "read_file", { path: "src/lib" }, "b.ts"),
-      ...round(1, "r3", "read_file", { path: "src/lib/b.ts" }, textOf("b")),
+      ...round(1, "r3", "read_file", { path: "src/lib/b.ts" }, fileWith("b")),
       ...round(1, "e1", "edit_file", { path: "src/lib/b.ts", old_text: "const b7 = 7;", new_text: "x" }, "Edited"),
       done(1),
     ),
@@ -151,14 +148,29 @@ test("npm run bench: what each rule does to a request that meets a cold cache; l
   };
   assert.deepEqual(row("never compacting"), [0, 7, 0, 0]);
   assert.deepEqual(row("nothing when cold"), [0, 7, 0, 0]);
-  assert.deepEqual(row("s06"), [-1, 6, 0, 0]); // of the results that were read, only the newest three are left
-  assert.deepEqual(row("cold held to 50k"), [-1, 5, 1, 1]); // the summary also takes what was written
+  assert.deepEqual(row("s06"), [-1, 6, 0, 0]); // only the three newest results are left
+  assert.deepEqual(row("cold held to 50k"), [-1, 5, 1, 1]); // the summary replaces written texts as well
   assert.equal(row("textbook")[0], 1);
   assert.match(stdout, /s06 would have cost 0\.\d\d of never compacting: \$\d\.\d\d instead of \$\d\.\d\d/);
   assert.match(stdout, /1 of its 7 edits would have lost the text .*: in reads\.jsonl \(b\.ts\)/);
 });
 
-test("the newest sessions are replayed, as far as the budget holds their rounds; what is left out is named", () => {
+test("npm run bench names each bad file among good ones and measures the rest", () => {
+  const home = join(folder, "mixed");
+  mkdirSync(home);
+  const rounds = names.flatMap(read);
+  put("mixed/good.jsonl", at(1, user("Look.")), ...rounds, done(2));
+  put("mixed/half.jsonl", at(1, user("Look.")), ...rounds);
+  appendFileSync(join(home, "half.jsonl"), '{"message":{"ro');
+  writeFileSync(join(home, "empty.jsonl"), "");
+  writeFileSync(join(home, "binary.jsonl"), "\0ELF");
+  const { stdout, results } = bench("s06", home);
+  assert.equal(results.sessions, 2);
+  for (const problem of [/half\.jsonl is broken at line 30/, /empty\.jsonl is empty/, /binary\.jsonl is binary/])
+    assert.match(stdout, problem);
+});
+
+test("the newest sessions are replayed until the budget of rounds is spent, and the rest is named", () => {
   const home = join(folder, "home");
   mkdirSync(home);
   const rounds = (n: number) => Array.from({ length: n }, (_, i) => round(1, `t${i}`, "bash", {}, "ok")).flat();
@@ -177,7 +189,7 @@ test("the newest sessions are replayed, as far as the budget holds their rounds;
 
 // --- public sessions -------------------------------------------------------------------------------------------------
 
-/** A repository of which only its newest commit has these files. @returns the commit before that */
+/** Makes a repository whose files change in the newest commit. @returns the commit before that one */
 function publish(name: string, files: Record<string, string>): string {
   const at = join(hub, name);
   mkdirSync(at, { recursive: true });
@@ -196,7 +208,7 @@ function publish(name: string, files: Record<string, string>): string {
   return first;
 }
 
-test("public sessions come from their commits; a repository that is gone is named, and what is there stays", (t) => {
+test("public sessions come from their commits, and a repository that can't be fetched is named", (t) => {
   const commit = publish("team/work", { "one.jsonl": "1", "two.jsonl": "2" });
   const rows = [`a\tteam/work\t${commit}\tone.jsonl`, `b\tteam/work\t${commit}\ttwo.jsonl`];
   const list = join(folder, "list.tsv");
@@ -213,18 +225,18 @@ test("public sessions come from their commits; a repository that is gone is name
     ],
   );
 
-  rmSync(join(hub, "team"), { recursive: true }); // nothing can be fetched any more
+  rmSync(join(hub, "team"), { recursive: true }); // now nothing can be fetched
   writeFileSync(join(target, "a.jsonl"), "mine");
   assert.deepEqual(fetchSessions(list, target), files);
   assert.equal(readFileSync(join(target, "a.jsonl"), "utf8"), "mine");
   const lines = said.mock.calls.map(({ arguments: [line] }) => String(line));
-  assert.equal(lines.length, 2); // of the one that is gone, each time
-  const named = new RegExp(`^team/gone ${commit} cannot be fetched; sessions left out: 1\n(.*\n)*fatal: .*gone`);
+  assert.equal(lines.length, 2); // one for the missing repository each time
+  const named = new RegExp(`^team/gone ${commit} can't be fetched; sessions left out: 1\n(.*\n)*fatal: .*gone`);
   for (const line of lines) assert.match(line, named);
   assert.throws(() => fetchSessions(list, join(folder, "none")), /none holds no session of .*list\.tsv/);
 });
 
-test("npm run bench -- --public: figures alone, of those sessions of its list that there are", () => {
+test("npm run bench -- --public replays only listed sessions, and writes nothing but figures", () => {
   const [, row = ""] = readFileSync(new URL("./public.tsv", import.meta.url), "utf8").split("\n");
   const [id = ""] = row.split("\t");
   const target = join(folder, "public");
@@ -234,7 +246,7 @@ test("npm run bench -- --public: figures alone, of those sessions of its list th
   const lines = [user("Private words."), ...rounds].map((message) => at(1, message));
   for (const name of [id, "unlisted"]) put(`public/${name}.jsonl`, ...lines);
   const { stderr, written, results } = bench("s06", "--public", target);
-  assert.match(stderr, /\/\S+ [0-9a-f]{40} cannot be fetched; sessions left out: \d+/);
+  assert.match(stderr, /\/\S+ [0-9a-f]{40} can't be fetched; sessions left out: \d+/);
   assert.deepEqual([results.sessions, results.rounds], [1, 2]);
   assert.deepEqual(Object.keys(results.strategies), ["never compacting", "s06", "oracle when cold", "oracle"]);
   assert.doesNotMatch(written, /Private|secret/);

@@ -8,11 +8,11 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { codeHash } from "../lesson/hash.ts";
 import { DEFAULTS, OFFLINE, TSX } from "../lesson/start.ts";
-import { allOf, BUDGET, changesIn, MOST, newestOf, SHORTEST } from "./choose.ts";
+import { allOf, changesIn, LEAST_ROUNDS, MOST_SESSIONS, newestOf, ROUND_BUDGET } from "./choose.ts";
 import { oracle } from "./oracle.ts";
 import { fetchSessions } from "./public.ts";
 import type { Job, Replayed } from "./replay.ts";
-import { figuresOf, type Results, sentences, summed, tables } from "./report.ts";
+import { addUp, type Results, tables, toResults, verdictOn } from "./report.ts";
 import { STRATEGIES, type Strategy, sourceOf } from "./strategies.ts";
 import { roundsIn, type Session } from "./turns.ts";
 
@@ -20,14 +20,15 @@ const HELP = `npm run bench [-- [FLAGS] FILE OR FOLDER…]   sessions of Claude 
 Without a path, it replays the recorded demo of s06.
   --public FOLDER          replays the sessions of tools/bench/public.tsv under all strategies and writes
                            tools/bench/public.json; fetches the sessions that FOLDER lacks, with git
-  --all                    replays every session, whole, instead of the newest ${MOST} that have ${SHORTEST} rounds or more,
-                           up to 200,000 tokens each and ${BUDGET} rounds together
+  --all                    replays every session, whole, instead of the newest ${MOST_SESSIONS} that have ${LEAST_ROUNDS} rounds or more,
+                           up to 200,000 tokens each and ${ROUND_BUDGET} rounds together
   --strategies NAMES       "all", or names separated by commas; the default is the first four
   --json FILE              writes the figures to FILE`;
 const HINT = `This was the recorded demo of s06. Measure your own sessions, or the public ones:
 npm run bench -- ~/.claude/projects
 npm run bench -- --public FOLDER`;
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const DEMO = join(ROOT, "tools/docs/runs/demo.jsonl");
 const S06 = readFileSync(join(ROOT, "agents/s06_context_compact.ts"), "utf8");
 
 function startWorker(folder: string): ChildProcess {
@@ -39,9 +40,9 @@ function startWorker(folder: string): ChildProcess {
   });
 }
 
-/** Replays each session under each strategy, on all cores. Returns the replays by the name of the strategy. */
+/** Replays each session under each strategy, on all cores. @returns the replays by the name of the strategy */
 async function replayAll(sessions: Session[], strategies: Strategy[]): Promise<Map<string, Replayed[]>> {
-  const scratch = mkdtempSync(join(ROOT, ".bench-")); // inside ROOT, where the copies of s06 find their packages
+  const scratch = mkdtempSync(join(ROOT, ".bench-")); // copies of s06 find their packages from here
   process.on("exit", () => rmSync(scratch, { recursive: true, force: true, maxRetries: 5 }));
   process.on("SIGINT", () => process.exit(130));
   const replayed = new Map<string, Replayed[]>();
@@ -81,13 +82,59 @@ function showProgress(done: number, total: number): void {
   process.stderr.write(done < total ? `\r${bar} ${done} of ${total} replays\x1b[K` : "\r\x1b[K");
 }
 
-function chosen(names: string): Strategy[] {
+/** @returns the first strategy, which all others are compared with, and those that `names` lists */
+function strategiesNamed(names: string): Strategy[] {
   const asked = names.split(",").map((name) => name.trim());
   const unknown = asked.find((name) => name !== "all" && !STRATEGIES.some((strategy) => strategy.name === name));
   if (unknown)
     throw new Error(`there is no strategy "${unknown}"; there are: ${STRATEGIES.map(({ name }) => name).join(", ")}`);
   return STRATEGIES.filter(({ name }, i) => i === 0 || asked.includes("all") || asked.includes(name));
 }
+
+type Flags = { all?: boolean; json?: string; strategies?: string; public?: string };
+
+function sessionsFor(flags: Flags, files: string[]): ReturnType<typeof allOf> {
+  const listed = flags.public ? fetchSessions(join(ROOT, "tools/bench/public.tsv"), flags.public) : [];
+  const paths = [...listed, ...files].map((path) => resolve(path));
+  if (paths.length === 0) return allOf([DEMO]);
+  return flags.all || flags.public ? allOf(paths) : newestOf(paths);
+}
+
+/** Adds the oracles, which need the replays of never compacting. */
+function addOracles(replayed: Map<string, Replayed[]>): void {
+  const never = replayed.get(STRATEGIES[0]?.name ?? "") ?? [];
+  const withOracle = (isOnlyWhenCold: boolean) =>
+    never.map(({ calls }) => ({ calls: oracle(calls, isOnlyWhenCold), rejected: [] }));
+  replayed.set("oracle when cold", withOracle(true));
+  replayed.set("oracle", withOracle(false));
+}
+
+async function measure(flags: Flags, files: string[]): Promise<void> {
+  const four = STRATEGIES.slice(0, 4).map(({ name }) => name);
+  const strategies = strategiesNamed(flags.strategies ?? (flags.public ? "all" : four.join()));
+  const { sessions, notes } = sessionsFor(flags, files);
+  const replayed = await replayAll(sessions, strategies);
+  addOracles(replayed);
+  const figures = new Map([...replayed].map(([name, all]) => [name, all.map(addUp)]));
+  const results: Results = {
+    code: codeHash(S06),
+    sessions: sessions.length,
+    rounds: sessions.reduce((total, session) => total + roundsIn(session), 0),
+    ...toResults(figures),
+  };
+
+  console.log(`${results.sessions} sessions of ${results.rounds} rounds`);
+  for (const note of [...notes, ...changesIn(sessions)]) console.log(`- ${note}`);
+  console.log(`\n${tables.strategies?.(results)}\n\n${tables.parts?.(results)}\n`);
+  const names = sessions.map(({ name }) => name);
+  console.log(verdictOn(figures, names));
+  const rejected = new Set([...replayed.values()].flat().flatMap((each) => each.rejected));
+  for (const error of rejected) console.error(`rejected: ${error}`);
+  const file = flags.json ?? (flags.public && !flags.strategies ? join(ROOT, "tools/bench/public.json") : undefined);
+  if (file) writeFileSync(file, `${JSON.stringify(results, toFourDecimals, 1)}\n`);
+}
+
+const toFourDecimals = (_: string, value: unknown) => (typeof value === "number" ? Number(value.toFixed(4)) : value);
 
 async function main(): Promise<void> {
   const text = { type: "string" } as const;
@@ -97,41 +144,9 @@ async function main(): Promise<void> {
     options: { all: flag, help: flag, json: text, strategies: text, public: text },
   });
   if (flags.help) return console.log(HELP);
-  const listed = flags.public ? fetchSessions(join(ROOT, "tools/bench/public.tsv"), flags.public) : [];
-  const paths = [...listed, ...positionals].map((path) => resolve(path));
-  const isDemo = paths.length === 0;
-  if (isDemo) paths.push(join(ROOT, "tools/docs/runs/demo.jsonl"));
-  const four = STRATEGIES.slice(0, 4).map(({ name }) => name);
-  const strategies = chosen(flags.strategies ?? (flags.public ? "all" : four.join()));
-
-  const { sessions, notes } = flags.all || flags.public ? allOf(paths) : newestOf(paths);
-  const replayed = await replayAll(sessions, strategies);
-  const never = replayed.get(STRATEGIES[0]?.name ?? "") ?? [];
-  const withOracle = (isOnlyWhenCold: boolean) =>
-    never.map(({ calls }) => ({ calls: oracle(calls, isOnlyWhenCold), rejected: [] }));
-  replayed.set("oracle when cold", withOracle(true));
-  replayed.set("oracle", withOracle(false));
-  const figures = new Map([...replayed].map(([name, all]) => [name, all.map(figuresOf)]));
-  const results: Results = {
-    code: codeHash(S06),
-    sessions: sessions.length,
-    rounds: sessions.reduce((sum, session) => sum + roundsIn(session), 0),
-    ...summed(figures),
-  };
-
-  console.log(`${results.sessions} sessions of ${results.rounds} rounds`);
-  for (const note of [...notes, ...changesIn(sessions)]) console.log(`- ${note}`);
-  console.log(`\n${tables.strategies?.(results)}\n\n${tables.parts?.(results)}\n`);
-  const names = sessions.map(({ name }) => name);
-  console.log(sentences(figures, names));
-  const rejected = new Set([...replayed.values()].flat().flatMap((each) => each.rejected));
-  for (const error of rejected) console.error(`rejected: ${error}`);
-  if (isDemo) console.log(`\n${HINT}`);
-  const file = flags.json ?? (flags.public && !flags.strategies ? join(ROOT, "tools/bench/public.json") : undefined);
-  if (file) writeFileSync(file, `${JSON.stringify(results, rounded, 1)}\n`);
+  await measure(flags, positionals);
+  if (!flags.public && positionals.length === 0) console.log(`\n${HINT}`);
 }
-
-const rounded = (_: string, value: unknown) => (typeof value === "number" ? Number(value.toFixed(4)) : value);
 
 main()
   .catch((error: Error) => {

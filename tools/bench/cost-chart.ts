@@ -1,4 +1,4 @@
-/** Draws what the strategies cost, for docs/benchmarks.md. */
+/** Draws the cost of each strategy for docs/benchmarks.md. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import * as Plot from "@observablehq/plot";
@@ -11,7 +11,10 @@ const COLOURS = {
 };
 const STYLE = `svg{font:12px system-ui,sans-serif;color:var(--text);${COLOURS.light}}@media (prefers-color-scheme:dark){svg{${COLOURS.dark}}}`;
 
-/** A bar for each strategy, the cheapest first. On a narrow screen the names are above the bars. @returns an SVG file that follows the reader's light or dark mode */
+/**
+ * Draws a bar for each strategy, the cheapest first. Narrow charts have the names above the bars.
+ * @returns an SVG file that follows the reader's light or dark mode
+ */
 function drawStrategies({ strategies }: Results, isNarrow: boolean): string {
   const rows = Object.entries(strategies).map(([name, { cost, grounded }]) => {
     return { name, cost, label: `${cost.toFixed(2)} · ${(100 * grounded).toFixed(1)} % grounded` };
@@ -50,7 +53,7 @@ function drawStrategies({ strategies }: Results, isNarrow: boolean): string {
   return `${chart.outerHTML}\n`;
 }
 
-/** The files of docs/figures that show the figures of the bench of the project at `root`. */
+/** @returns the charts of the project at `root` by their file names in docs/figures */
 export function figures(root: string): Record<string, string> {
   const results: Results = JSON.parse(readFileSync(join(root, "tools/bench/public.json"), "utf8"));
   return { "strategies.svg": drawStrategies(results, false), "strategies.narrow.svg": drawStrategies(results, true) };

@@ -1,20 +1,22 @@
 /**
- * A floor: what forgetting would cost if one knew all edits and pauses beforehand. The oracle rewrites the history at
- * moments of its choice, as a summary and, whole, each text that a later edit replaces; so no edit ever loses its text.
+ * A lower bound: the least that forgetting could cost if all edits and pauses were known beforehand. At moments of its
+ * choice, the oracle replaces the history with a summary and the whole of each text that a later edit needs, so no edit
+ * ever loses its text.
  *
- * It goes by the calls of never compacting. A rewrite makes all prompts until the next one shorter by the same number of
- * tokens, so sums of all calls up to each tell what lies between two, and the best moments follow from the last one back.
+ * It starts from the calls of never compacting. A rewrite shortens every prompt until the next rewrite by the same number
+ * of tokens, so running totals tell what the calls between two rewrites cost, and the best moments follow backwards.
  */
+import { IN_INPUT_TOKENS } from "../trace/prices.ts";
 import type { Call } from "./replay.ts";
-import { priceOf, READ, WRITE } from "./report.ts";
+import { billFor } from "./report.ts";
 
-const SYSTEM = 1_000; // tokens: about what s06's system prompt and tools have
-const SUMMARY = 2_000;
+const SYSTEM_TOKENS = 1_000; // about the size of s06's system prompt and tools
+const SUMMARY_TOKENS = 2_000;
 
 /** @returns the calls that the oracle makes instead of those of never compacting */
 export function oracle(calls: Call[], isOnlyWhenCold: boolean): Call[] {
   const made: Call[] = [];
-  let saved = 0; // tokens of each prompt, since the last rewrite
+  let saved = 0; // tokens in each prompt since the last rewrite
   const rewrites = new Set(bestMoments(calls, isOnlyWhenCold));
   for (const [i, call] of calls.entries()) {
     const edits = call.edits.map((edit) => ({ ...edit, isLost: false }));
@@ -24,62 +26,73 @@ export function oracle(calls: Call[], isOnlyWhenCold: boolean): Call[] {
       const context = call.context - saved;
       made.push({ ...call, edits, isReturn: false, context, read: 0, written: context });
     } else {
-      const read = isCold(call) ? 0 : call.read - saved;
-      const written = isCold(call) ? call.written - saved : call.written;
+      const read = findsNothing(call) ? 0 : call.read - saved;
+      const written = findsNothing(call) ? call.written - saved : call.written;
       made.push({ ...call, edits, context: call.context - saved, read, written });
     }
   }
   return made;
 }
 
-/** The calls before which a rewrite lets the whole cost least. */
+/** What the calls from a rewrite on cost if the next rewrite comes before call `next`. */
+type Plan = { cost: number; next: number };
+
+/** @returns the calls before which a rewrite makes the whole session cheapest */
 function bestMoments(calls: Call[], isOnlyWhenCold: boolean): number[] {
-  const bills = [0]; // of the calls before each
-  const shares = [0]; // what one token less in each of these prompts would save
-  for (const [i, call] of calls.entries()) {
-    bills.push((bills[i] ?? 0) + priceOf(call));
-    shares.push((shares[i] ?? 0) + (isCold(call) ? WRITE : READ));
-  }
-  const between = (from: number, to: number, saved: number) => {
-    const bill = (bills[to] ?? 0) - (bills[from] ?? 0);
-    const share = (shares[to] ?? 0) - (shares[from] ?? 0);
-    return bill - saved * share;
-  };
-  const costs: number[] = []; // from a rewrite before each call on
-  const next: number[] = []; // before which call the next rewrite comes then
-  for (const [i, call] of [...calls.entries()].reverse()) {
+  const billBetween = billsOf(calls);
+  const plans: Plan[] = []; // the best one for a rewrite before each call
+  for (let i = calls.length - 1; i >= 0; i--) plans[i] = bestPlan(i);
+
+  function bestPlan(i: number): Plan {
     const saved = i === 0 ? 0 : savedAt(calls, i);
-    let best = between(i + 1, calls.length, saved);
-    next[i] = calls.length;
+    const best = { cost: billBetween(i + 1, calls.length, saved), next: calls.length };
     for (let later = i + 1; later < calls.length; later++) {
-      if (isOnlyWhenCold && !isCold(calls[later])) continue;
-      const cost = between(i + 1, later, saved) + priceOf(summaryAt(calls, later, saved)) + (costs[later] ?? 0);
-      if (cost >= best) continue;
-      best = cost;
-      next[i] = later;
+      if (isOnlyWhenCold && !findsNothing(calls[later])) continue;
+      const summary = billFor(summaryAt(calls, later, saved));
+      const cost = billBetween(i + 1, later, saved) + summary + (plans[later]?.cost ?? 0);
+      if (cost < best.cost) Object.assign(best, { cost, next: later });
     }
-    costs[i] = WRITE * (call.context - saved) + best; // nothing that is rewritten is in the cache
+    const prompt = (calls[i]?.context ?? 0) - saved; // none of it is in the cache any more
+    return { ...best, cost: IN_INPUT_TOKENS.write * prompt + best.cost };
   }
+
   const moments: number[] = [];
-  for (let i = next[0] ?? 0; i < calls.length; i = next[i] ?? calls.length) moments.push(i);
+  const nextAfter = (i: number) => plans[i]?.next ?? calls.length;
+  for (let i = nextAfter(0); i < calls.length; i = nextAfter(i)) moments.push(i);
   return moments;
 }
 
-const isCold = (call?: Call) => call?.read === 0;
+/** @returns a function for the bill of the calls between two, whose prompts are `saved` tokens shorter */
+function billsOf(calls: Call[]): (from: number, to: number, saved: number) => number {
+  const bills = [0]; // for all calls before each one
+  const prices = [0]; // of one token in the prompts of all these calls
+  for (const [i, call] of calls.entries()) {
+    bills.push((bills[i] ?? 0) + billFor(call));
+    prices.push((prices[i] ?? 0) + (findsNothing(call) ? IN_INPUT_TOKENS.write : IN_INPUT_TOKENS.read));
+  }
+  return (from, to, saved) => {
+    const bill = (bills[to] ?? 0) - (bills[from] ?? 0);
+    const price = (prices[to] ?? 0) - (prices[from] ?? 0);
+    return bill - saved * price;
+  };
+}
 
-/** The call for the summary before call `i`, when each prompt is `saved` tokens shorter than without rewrites. */
+/** Whether the whole prompt was missing from the cache. */
+const findsNothing = (call?: Call) => call?.read === 0;
+
+/** The call that writes a summary before call `i`, while prompts are `saved` tokens shorter. */
 function summaryAt(calls: Call[], i: number, saved: number): Call {
   const isReturn = calls[i]?.isReturn ?? false;
   const context = (calls[i - 1]?.context ?? 0) - saved;
-  const read = isCold(calls[i]) ? 0 : context;
-  return { isSummary: true, isReturn, context, read, written: context - read, output: SUMMARY, edits: [] };
+  const read = findsNothing(calls[i]) ? 0 : context;
+  return { isSummary: true, isReturn, context, read, written: context - read, output: SUMMARY_TOKENS, edits: [] };
 }
 
-/** How many tokens a rewrite before call `i` saves: all but for system prompt, summary, what is needed, and what is new. */
+/** @returns how many tokens a rewrite before call `i` saves in each prompt: all but the system prompt, the summary and needed texts */
 function savedAt(calls: Call[], i: number): number {
   const needed = new Map<number, number>();
   for (const { source } of calls.slice(i).flatMap(({ edits }) => edits))
     if (source.from < i) needed.set(source.text, source.tokens);
-  const kept = [...needed.values()].reduce((sum, tokens) => sum + tokens, 0);
-  return (calls[i - 1]?.context ?? 0) - SYSTEM - SUMMARY - kept;
+  const kept = [...needed.values()].reduce((total, tokens) => total + tokens, 0);
+  return (calls[i - 1]?.context ?? 0) - SYSTEM_TOKENS - SUMMARY_TOKENS - kept;
 }

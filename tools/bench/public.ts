@@ -1,17 +1,17 @@
-/** Fetches public sessions from the repositories that they were published in. */
+/** Fetches public sessions from the repositories that published them. */
 import { type ExecFileSyncOptions, execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** `source`: repository and commit. */
+/** `source` is a repository and a commit. */
 type Listed = { file: string; source: string; path: string };
 
-/** Fetches no more of the commit than these files: some repositories are large. @throws if git fails */
+/** Fetches only these files of the commit, because some repositories are large. @throws if git fails */
 function fetchFrom(source: string, sessions: Listed[]): void {
   const [repo = "", commit = ""] = source.split(" ");
   const clone = mkdtempSync(join(tmpdir(), "public-"));
-  const env = { ...process.env, GIT_TERMINAL_PROMPT: "0" }; // for a repository that is gone GitHub asks for a password
+  const env = { ...process.env, GIT_TERMINAL_PROMPT: "0" }; // GitHub asks for a password if a repository is gone
   const options: ExecFileSyncOptions = { cwd: clone, env, maxBuffer: 1e9, stdio: ["ignore", "pipe", "pipe"] };
   const git = (...args: string[]) => execFileSync("git", args, options);
   try {
@@ -25,9 +25,9 @@ function fetchFrom(source: string, sessions: Listed[]): void {
 }
 
 /**
- * Fetches the sessions of a list into a folder, but for those that are there.
- * @param list a file with a line for each, after its head: id, repository, commit and path, with tabs between them
- * @returns the files that are there then; a repository that cannot be fetched is named, and its sessions are left out
+ * Fetches the sessions of a list that a folder lacks. Prints which repositories can't be fetched.
+ * @param list a file of tab-separated values with a header: id, repository, commit and path
+ * @returns the listed files that are now in the folder
  * @throws if there are none
  */
 export function fetchSessions(list: string, folder: string): string[] {
@@ -45,7 +45,7 @@ export function fetchSessions(list: string, folder: string): string[] {
     } catch (error) {
       const { length } = missing.filter((each) => !isThere(each));
       console.error(
-        `${source} cannot be fetched; sessions left out: ${length}\n${Object(error).stderr || error}`.trim(),
+        `${source} can't be fetched; sessions left out: ${length}\n${Object(error).stderr || error}`.trim(),
       );
     }
   }

@@ -1,60 +1,68 @@
 /**
- * Replays recorded sessions through s06 under one strategy. `bench.ts` starts a process of this on each core, since a
- * lesson belongs to a folder and an environment.
+ * Replays recorded sessions through s06 under one strategy. `bench.ts` runs this file in a process per core, because a
+ * lesson belongs to one folder and one environment.
  *
- * The loop is the lesson's, or the textbook's. The replies come from the record, through the strict server, and so do the
- * results of tools. The clock of this process is the session's; the server's `usage` is the bill.
+ * The loop is the lesson's or the textbook's. Replies and tool results come from the recording, and requests go through
+ * the strict server, whose `usage` is the bill. The clock of this process shows the session's time.
  */
 import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { pathToFileURL } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { startServer } from "../api/server.ts";
+import { CACHE_LIFE } from "../trace/prices.ts";
+import { CHARS_PER_TOKEN } from "../trace/sizes.ts";
 import { textbook } from "./textbook.ts";
-import type { Round, Session } from "./turns.ts";
+import type { Round, Session, Turn } from "./turns.ts";
 
-const CHARACTERS_PER_TOKEN = 3;
-const SUMMARY = "Done so far. ".repeat((2_000 * CHARACTERS_PER_TOKEN) / 13);
-const LIFETIME = 300_000; // milliseconds that the prompt cache lives
+const SUMMARY_TEXT = "Done so far. ".repeat((2_000 * CHARS_PER_TOKEN) / 13);
 
-/** `file`: s06 as the strategy changes it. */
+/** `file` is s06 as the strategy changes it. */
 export type Job = { strategy: string; file: string; session: Session };
 
-/** An edit whose old text the session had shown before. */
+/** An edit of a text that the session had shown before. */
 export type Edit = {
   path: string;
-  /** Whether the prompt no longer has that text. */
+  /** The prompt no longer has that text. */
   isLost: boolean;
-  /** What had shown it last: which text of the session, from which call on it was in the prompt, how many tokens it has. */
-  source: { text: number; from: number; tokens: number };
+  source: Source;
 };
-/** One request and what it was billed for, in tokens. */
+/** What showed an edited text last. */
+type Source = {
+  /** The index among all texts of the session. */
+  text: number;
+  /** The first call that had it in the prompt. */
+  from: number;
+  tokens: number;
+};
+/** A request and its bill in tokens. */
 export type Call = {
   isSummary: boolean;
-  /** Whether it is the first after a pause of the user in which the cache expired. */
+  /** The user came back after the cache had expired. */
   isReturn: boolean;
-  /** The whole prompt, and how much was read from the cache and written to it. */
+  /** The whole prompt. */
   context: number;
   read: number;
   written: number;
   output: number;
-  /** In its reply. */
+  /** The edits that the reply asks for. */
   edits: Edit[];
 };
+/** `rejected` has the errors of requests that failed. */
 export type Replayed = { calls: Call[]; rejected: string[] };
 
 type Lesson = typeof import("../../agents/s06_context_compact.ts");
 
-/** All texts in a value, however deep. */
-function textsOf(value: unknown): string[] {
+/** @returns all strings in a value, at any depth */
+function textsIn(value: unknown): string[] {
   if (typeof value === "string") return [value];
-  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsOf) : [];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
 
 const isFileTool = (name: string) => ["read_file", "write_file", "edit_file"].includes(name);
 
 const OUTSIDE = "outside/";
-/** A call of a file outside the workspace, which s06 would refuse, gets a path in it. No file is there. */
+/** s06 refuses files outside the workspace, so they get a path inside it, where no file is. */
 function intoWorkspace<Block extends Round["reply"][number]>(block: Block): Block {
   if (block.type !== "tool_use" || !isFileTool(block.name)) return block;
   const { path } = Object(block.input);
@@ -62,8 +70,8 @@ function intoWorkspace<Block extends Round["reply"][number]>(block: Block): Bloc
   return isOutside ? { ...block, input: { ...Object(block.input), path: `${OUTSIDE}${basename(path)}` } } : block;
 }
 
-/** Brings a file to the state that a recorded call left or showed, so that s06 restores what was there. */
-function follow({ runEdit, runWrite }: Lesson, call: Anthropic.ToolUseBlockParam, result: string): void {
+/** Brings a file to the state that a recorded call left or showed, so that s06 restores the right text. */
+function updateFile({ runEdit, runWrite }: Lesson, call: Anthropic.ToolUseBlockParam, result: string): void {
   const { path, content, old_text, new_text, offset = 1 } = Object(call.input);
   if (!isFileTool(call.name) || String(path).startsWith(OUTSIDE)) return;
   makeFolders(String(path));
@@ -78,105 +86,123 @@ function follow({ runEdit, runWrite }: Lesson, call: Anthropic.ToolUseBlockParam
   } catch {} // the record shows too little of the file
 }
 
-/** Some agents read a folder like a file. What looked like a file makes way for the folder that it is. */
+/** Some agents read a folder as if it were a file. Such a file makes way for the folder. */
 function makeFolders(path: string): void {
   for (let folder = dirname(path); folder !== "."; folder = dirname(folder))
     if (existsSync(folder) && !statSync(folder).isDirectory()) rmSync(folder);
 }
 
+// --- the session that is replayed ------------------------------------------------------------------------------------
+
+type Note = Pick<Call, "isSummary" | "isReturn" | "edits">;
+const END: Round["reply"] = [{ type: "text", text: "(the recording ends here)" }];
+const NO_ROUND: Round = { reply: END, replied: 0, results: [], time: 0 };
+
 let replays = 0;
 let now = 0; // in the session
 Date.now = () => now;
-const NONE: Round = { reply: [{ type: "text", text: "(the record ends here)" }], replied: 0, results: [], time: 0 };
+const server = await startServer({ contextLimit: Number.MAX_SAFE_INTEGER, charactersPerToken: CHARS_PER_TOKEN });
+process.env.ANTHROPIC_BASE_URL = server.url;
 
-/** Replays a session in the current folder, which it empties. */
+/** Replays a session in the current folder, which it empties first. */
 async function replay({ strategy, file, session }: Job): Promise<Replayed> {
   for (const name of readdirSync(".")) rmSync(name, { recursive: true });
   const s06: Lesson = await import(pathToFileURL(file).href);
   const runTurn = strategy === "textbook" ? textbook(s06) : s06.runTurn;
-  server.journal.length = 0;
-  const calls: Call[] = [];
-  const rejected: string[] = [];
-  const notes: Pick<Call, "isSummary" | "isReturn" | "edits">[] = []; // of the requests of this turn
-  const past: { text: string; from: number }[] = []; // what the session has shown so far
-  let ahead: Round[] = []; // the rounds of this turn that are still to come
-  let round = NONE;
-  let waiting: Anthropic.ToolUseBlockParam[] = []; // the calls of this round that are still to be run
-  let count = 0; // of replies
-  let isReturn = false;
-  let called = Infinity; // when the model was called last
-  const remember = (value: unknown) => past.push(...textsOf(value).map((text) => ({ text, from: count })));
-
-  server.model = ({ messages }) => {
-    const isSummary = textsOf(messages.at(-1)).some((text) => text.startsWith(s06.SUMMARY_PROMPT));
-    const edits: Edit[] = [];
-    notes.push({ isSummary, isReturn, edits });
-    isReturn = false;
-    called = now;
-    if (isSummary) return { content: [{ type: "text", text: SUMMARY }] };
-    round = ahead.shift() ?? NONE;
-    waiting = round.reply.filter((block) => block.type === "tool_use");
-    const context = textsOf(messages);
-    for (const { name, input } of waiting) {
-      const { path, old_text } = Object(input);
-      const index = name === "edit_file" ? past.findLastIndex(({ text }) => text.includes(old_text)) : -1;
-      const seen = past[index];
-      if (!seen) continue;
-      const source = { text: index, from: seen.from, tokens: Math.ceil(seen.text.length / CHARACTERS_PER_TOKEN) };
-      edits.push({ path, isLost: !context.some((text) => text.includes(old_text)), source });
-    }
-    count++;
-    remember([round.reply, round.results]);
-    return { content: round.reply };
-  };
-
-  const rounds = session.turns.flatMap((turn) => turn.rounds);
-  const names = rounds.flatMap(({ reply }) =>
-    reply.flatMap((block) => (block.type === "tool_use" ? [block.name] : [])),
-  );
-  const known = s06.TOOLS.map((tool) => tool.name);
-  const more = [...new Set(names)].filter((name) => !known.includes(name));
-  const tools = [...s06.TOOLS, ...more.map((name) => ({ name, input_schema: { type: "object" as const } }))];
-  for (const name of names) {
-    s06.TOOL_HANDLERS[name] = async () => {
-      const call = waiting.shift();
-      const result = round.results.find((each) => each.tool_use_id === call?.id);
-      now = round.time;
-      if (!call || !result || result.is_error) throw new Error(result?.content);
-      follow(s06, call, result.content);
-      return result.content;
-    };
-  }
-
+  const player = playRecording(s06, session);
   s06.TODO.items = [];
   const options = {
-    system: `${s06.SYSTEM}\n(replay ${++replays})`, // no replay finds what another left in the cache
-    ...{ tools, approve: async () => {}, signal: new AbortController().signal },
+    system: `${s06.SYSTEM}\n(replay ${++replays})`, // keeps replays out of each other's cache
+    tools: [...s06.TOOLS, ...player.otherTools],
+    approve: async () => {},
+    signal: new AbortController().signal,
     state: s06.newState(),
   };
   const messages: Anthropic.MessageParam[] = [];
-  for (const { request, time, rounds } of session.turns) {
-    now = time;
-    isReturn = now - called > LIFETIME;
-    remember(request);
-    ahead = rounds.map((each) => ({ ...each, reply: each.reply.map(intoWorkspace) }));
-    await runTurn(messages, request, options).catch((error) => rejected.push(String(error)));
+  const calls: Call[] = [];
+  const rejected: string[] = [];
+  server.journal.length = 0;
+  for (const turn of session.turns) {
+    player.begin(turn);
+    await runTurn(messages, turn.request, options).catch((error) => rejected.push(String(error)));
     for (const { usage, error } of server.journal.splice(0)) {
-      const note = usage && notes.shift();
+      const note = usage && player.notes.shift();
       if (error || !note) rejected.push(String(error));
-      else {
-        const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens, output_tokens: output } = usage;
-        const [read, written] = [cache_read_input_tokens ?? 0, cache_creation_input_tokens ?? 0];
-        calls.push({ ...note, read, written, output, context: input_tokens + read + written });
-      }
+      else calls.push(toCall(note, usage));
     }
   }
   return { calls, rejected };
 }
 
-const server = await startServer({ contextLimit: Number.MAX_SAFE_INTEGER, charactersPerToken: CHARACTERS_PER_TOKEN });
-process.env.ANTHROPIC_BASE_URL = server.url;
+function toCall(note: Note, usage: Anthropic.Usage): Call {
+  const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens, output_tokens: output } = usage;
+  const [read, written] = [cache_read_input_tokens ?? 0, cache_creation_input_tokens ?? 0];
+  return { ...note, read, written, output, context: input_tokens + read + written };
+}
+
+/** Makes the server and the tools of `s06` answer from the recording. */
+function playRecording(s06: Lesson, session: Session) {
+  const notes: Note[] = []; // about the requests of this turn
+  const past: { text: string; from: number }[] = []; // what the session has shown so far
+  let ahead: Round[] = []; // the rounds of this turn that are still to come
+  let round = NO_ROUND;
+  let waiting: Anthropic.ToolUseBlockParam[] = []; // the calls of this round that haven't run yet
+  let replies = 0;
+  let isReturn = false;
+  let lastCall = Infinity; // when the model was called last
+  const remember = (value: unknown) => past.push(...textsIn(value).map((text) => ({ text, from: replies })));
+
+  function editIn({ name, input }: Anthropic.ToolUseBlockParam, context: string[]): Edit[] {
+    const { path, old_text } = Object(input);
+    const index = name === "edit_file" ? past.findLastIndex(({ text }) => text.includes(old_text)) : -1;
+    const seen = past[index];
+    if (!seen) return [];
+    const source = { text: index, from: seen.from, tokens: Math.ceil(seen.text.length / CHARS_PER_TOKEN) };
+    return [{ path, isLost: !context.some((text) => text.includes(old_text)), source }];
+  }
+
+  server.model = ({ messages }) => {
+    const isSummary = textsIn(messages.at(-1)).some((text) => text.startsWith(s06.SUMMARY_PROMPT));
+    const note: Note = { isSummary, isReturn, edits: [] };
+    notes.push(note);
+    isReturn = false;
+    lastCall = now;
+    if (isSummary) return { content: [{ type: "text", text: SUMMARY_TEXT }] };
+    round = ahead.shift() ?? NO_ROUND;
+    waiting = callsIn(round);
+    const context = textsIn(messages);
+    note.edits = waiting.flatMap((call) => editIn(call, context));
+    replies++;
+    remember([round.reply, round.results]);
+    return { content: round.reply };
+  };
+
+  async function answer(): Promise<string> {
+    const call = waiting.shift();
+    const result = round.results.find((each) => each.tool_use_id === call?.id);
+    now = round.time;
+    if (!call || !result || result.is_error) throw new Error(result?.content);
+    updateFile(s06, call, result.content);
+    return result.content;
+  }
+
+  function begin({ request, time, rounds }: Turn): void {
+    now = time;
+    isReturn = now - lastCall > CACHE_LIFE;
+    remember(request);
+    ahead = rounds.map((each) => ({ ...each, reply: each.reply.map(intoWorkspace) }));
+  }
+
+  const names = new Set(session.turns.flatMap(({ rounds }) => rounds.flatMap(callsIn)).map(({ name }) => name));
+  for (const name of names) s06.TOOL_HANDLERS[name] = answer;
+  for (const { name } of s06.TOOLS) names.delete(name);
+  const otherTools = [...names].map((name) => ({ name, input_schema: { type: "object" as const } }));
+  return { notes, begin, otherTools };
+}
+
+const callsIn = ({ reply }: Round) => reply.filter((block) => block.type === "tool_use");
+
 process.on("message", async (job: Job) => {
-  process.stdout.write = () => true; // what the lesson prints
+  process.stdout.write = () => true; // silences the lesson
   process.send?.(await replay(job));
 });

@@ -1,15 +1,15 @@
-/** The strategies that the bench compares: s06 with other constants or another line, and the textbook with its own loop. */
+/** The bench compares these strategies: s06 with other constants or one other line, and the textbook with its own loop. */
 import { COLD_LINE, COLD_LINES_AT_50000 } from "../lesson/wording.ts";
 
 export type Strategy = {
   name: string;
   /** New values for exported constants of s06, as source text. */
   constants?: Record<string, string>;
-  /** Replaces the line of s06 that acts when a request finds the cache cold. */
+  /** Replaces the line of s06 that acts when the cache is cold. */
   whenCold?: string;
 };
 
-/** `npm run bench -- FOLDER` runs the first four unless told otherwise. The loop of `textbook` is in textbook.ts. */
+/** `npm run bench -- FOLDER` runs the first four by default. The loop of `textbook` is in textbook.ts. */
 export const STRATEGIES: Strategy[] = [
   {
     name: "never compacting",
@@ -26,7 +26,7 @@ export const STRATEGIES: Strategy[] = [
   { name: "cold held to 50k", whenCold: COLD_LINES_AT_50000 },
 ];
 
-/** The source of s06 as a strategy changes it. @throws unless s06 has each thing to replace exactly once */
+/** @returns the source of s06 with the changes of a strategy @throws unless each thing to replace occurs exactly once */
 export function sourceOf(s06: string, { name, constants = {}, whenCold }: Strategy): string {
   let source = s06;
   const replace = (what: string, pattern: RegExp, text: string) => {

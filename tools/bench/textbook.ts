@@ -1,12 +1,12 @@
-/** The agent of the tutorial that this course is based on, as its text describes it: it forgets before every call. */
+/** The agent of the tutorial that this course is based on, as its text describes it. It forgets before every call. */
 import Anthropic from "@anthropic-ai/sdk";
 import type { Messages, TurnOptions } from "../../agents/s06_context_compact.ts";
 
 type Lesson = typeof import("../../agents/s06_context_compact.ts");
 const THRESHOLD = 200_000; // characters, which it counts as 50,000 tokens
-const SUMMARIZED = 80_000; // characters that the summary is made of
+const SUMMARIZED = 80_000; // characters that the model sees when it writes the summary
 
-/** @returns the tutorial's loop, with s06's tools and layer 1, in place of s06's `runTurn`; it uses no prompt cache */
+/** @returns the tutorial's loop with s06's tools and layer 1, to run instead of s06's `runTurn`; it doesn't use the prompt cache */
 export function textbook(s06: Lesson): Lesson["runTurn"] {
   const client = new Anthropic();
   const call = async (messages: Messages, options: object) => {

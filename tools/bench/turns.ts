@@ -1,33 +1,41 @@
-/** A conversation as the turns and rounds that the lessons would have made of it, with their names of tools. */
+/** Turns a conversation into the turns and rounds that the lessons would have made of it, with the lessons' tool names. */
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { basename, isAbsolute, relative } from "node:path";
 import type Anthropic from "@anthropic-ai/sdk";
 import { STOPPED } from "../lesson/wording.ts";
-import { type Message, type Part, readConversation, type Step, textOf } from "../trace/conversation.ts";
-import { sessionFiles } from "../trace/files.ts";
+import { type Conversation, type Message, type Part, textOf } from "../trace/conversation.ts";
+import { readSessionFile, sessionFiles } from "../trace/files.ts";
 import { CHARS_PER_TOKEN, IMAGE } from "../trace/sizes.ts";
 
-type Call = Anthropic.ToolUseBlockParam;
-type Said = Anthropic.TextBlockParam | Anthropic.ThinkingBlockParam | Call;
+type ToolCall = Anthropic.ToolUseBlockParam;
+type Said = Anthropic.TextBlockParam | Anthropic.ThinkingBlockParam | ToolCall;
 type Result = { tool_use_id: string; content: string; is_error: boolean };
-type Skip = (what: string) => void;
+type Skip = (reason: string) => void;
 
-/** A reply and the results of its calls, in their order. Times are milliseconds: when the reply and the results were there. */
-export type Round = { reply: Said[]; replied: number; results: Result[]; time: number };
-/** What the user asked, when, and the rounds it took. */
+/** A reply and the results of its calls. Times are milliseconds. */
+export type Round = {
+  reply: Said[];
+  /** When the reply was complete. */
+  replied: number;
+  /** In the order of the calls. */
+  results: Result[];
+  /** When the last result was there. */
+  time: number;
+};
 export type Turn = { request: string; time: number; rounds: Round[] };
 export type Session = {
   /** The file's name without its folder. */
   name: string;
   turns: Turn[];
-  /** Whether the times are recorded; if not, `drawTimes` made them. */
+  /** False if the file has no times and `inventTimes` made them up. */
   isTimed: boolean;
-  /** What was left out or completed, and how often. */
+  /** How often each kind of thing was left out or completed. */
   skipped: Record<string, number>;
+  /** Why some or all of the file can't be replayed. */
+  problem?: string;
 };
 
-/** A message as the API takes it. */
+/** A message in the form that the API accepts. */
 type Entry = { role: "user" | "assistant"; said: Said[]; results: Result[]; time: number; isMeta?: boolean };
 
 // --- the lessons' names ----------------------------------------------------------------------------------------------
@@ -38,8 +46,8 @@ const TOOLS: Record<string, string> = {
 };
 const FIELDS: Record<string, string> = { file_path: "path", old_string: "old_text", new_string: "new_text" };
 
-/** A call as the lessons would have made it, with paths in `cwd` relative to it. */
-function inLessons(call: Call, cwd: string): Call {
+/** @returns the call as the lessons would have made it, with paths inside `cwd` made relative */
+function inLessons(call: ToolCall, cwd: string): ToolCall {
   const rename = ([key, value]: [string, unknown]) => {
     const path = key === "file_path" && typeof value === "string" && isAbsolute(value) ? relative(cwd, value) : "..";
     return [FIELDS[key] ?? key, path.split("/")[0] === ".." ? value : path];
@@ -50,52 +58,17 @@ function inLessons(call: Call, cwd: string): Call {
 
 // --- entries ---------------------------------------------------------------------------------------------------------
 
-/** The API takes letters, digits, _ and - in names and ids. */
-const plain = (name: string) => name.replace(/[^\w-]/g, "_").slice(0, 128) || "_";
+type Source = Pick<Conversation, "steps" | "cwd">;
 
-/** Without blank texts, which the API rejects, and what it doesn't know. */
-function known<Kind extends Part>(parts: Kind[], skip: Skip): Kind[] {
-  return parts.filter((part) => {
-    const isBlank = part.type === "text" && !part.text.trim();
-    if (isBlank || part.type === "unknown") skip(isBlank ? "blank text" : "unknown block");
-    return !isBlank && part.type !== "unknown";
-  });
-}
-
-/** `reads`: the calls whose results are lines with numbers. */
-function toEntry(message: Message, cwd: string, reads: Set<string>, skip: Skip): Entry {
-  const { role, time = Number.NaN, end = time, isMeta, callId } = message;
-  const entry: Entry = { role, said: [], results: [], time: end, isMeta };
-  for (const part of known(message.parts, skip)) {
-    if (part.type === "tool_use") {
-      const call = { type: part.type, id: plain(part.id), name: plain(part.name), input: part.input };
-      if (call.name === "Read") reads.add(call.id);
-      entry.said.push(inLessons(call, cwd));
-    } else if (part.type === "thinking") entry.said.push({ type: part.type, thinking: part.thinking, signature: "" });
-    else if (part.type === "text") entry.said.push({ type: part.type, text: part.text });
-    else if (part.type === "tool_result") {
-      const id = plain(part.tool_use_id);
-      const text = textOf(known(part.content, skip), IMAGE) || "(no output)";
-      // `  12→` stands before each line of a file; the lessons show the text alone.
-      const content = reads.has(id) ? text.replace(/^ *\d+(→|\t)/gm, "") : text;
-      entry.results.push({ tool_use_id: id, content, is_error: part.is_error });
-    } else entry.said.push({ type: "text", text: IMAGE });
-  }
-  if (callId) {
-    const content = textOf(entry.said.splice(0));
-    entry.results.push({ tool_use_id: plain(callId), content, is_error: false });
-  }
-  return entry;
-}
-
-/** All that was said, whatever was compacted later. */
-function toEntries(steps: Step[], cwd: string, skip: Skip): Entry[] {
+/** @returns everything that was said, including what was compacted later */
+function toEntries({ steps, cwd }: Source, skip: Skip): Entry[] {
   const entries: Entry[] = [];
-  const reads = new Set<string>();
+  const numbered = new Set<string>(); // calls whose results have a number before each line
+  const append = (message: Message) => entries.push(toEntry(message, cwd, numbered, skip));
   let length = 0; // of the history
   for (const step of steps) {
     if (step.type === "message") {
-      entries.push(toEntry(step, cwd, reads, skip));
+      append(step);
       length++;
     }
     if (step.type !== "rewrite") continue;
@@ -108,62 +81,124 @@ function toEntries(steps: Step[], cwd: string, skip: Skip): Entry[] {
       skip("withdrawn request");
       entries.splice(entries.findLastIndex((entry) => entry.role === "user" && entry.results.length === 0));
     } else if (entries.length > 0) skip("compaction");
-    else entries.push(...step.messages.map((message) => toEntry(message, cwd, reads, skip)));
+    else step.messages.forEach(append);
   }
   return entries;
 }
 
+function toEntry(message: Message, cwd: string, numbered: Set<string>, skip: Skip): Entry {
+  const { role, time = Number.NaN, end = time, isMeta, callId } = message;
+  const said: Said[] = [];
+  const results: Result[] = [];
+  for (const part of withoutUnusable(message.parts, skip)) {
+    if (part.type === "tool_result") results.push(toResult(part, numbered, skip));
+    else said.push(toSaid(part, cwd, numbered));
+  }
+  if (!callId) return { role, said, results, time: end, isMeta };
+  const comment = { tool_use_id: toApiName(callId), content: textOf(said), is_error: false };
+  return { role, said: [], results: [...results, comment], time: end, isMeta };
+}
+
+/** The API rejects blank texts. */
+function withoutUnusable<Kind extends Part>(parts: Kind[], skip: Skip): Kind[] {
+  return parts.filter((part) => {
+    const isBlank = part.type === "text" && !part.text.trim();
+    if (isBlank || part.type === "unknown") skip(isBlank ? "blank text" : "unknown block");
+    return !isBlank && part.type !== "unknown";
+  });
+}
+
+function toSaid(part: Part, cwd: string, numbered: Set<string>): Said {
+  if (part.type === "text") return { type: part.type, text: part.text };
+  if (part.type === "thinking") return { type: part.type, thinking: part.thinking, signature: "" };
+  if (part.type !== "tool_use") return { type: "text", text: IMAGE };
+  const call = { type: part.type, id: toApiName(part.id), name: toApiName(part.name), input: part.input };
+  if (call.name === "Read") numbered.add(call.id);
+  return inLessons(call, cwd);
+}
+
+function toResult(part: Part & { type: "tool_result" }, numbered: Set<string>, skip: Skip): Result {
+  const id = toApiName(part.tool_use_id);
+  const text = textOf(withoutUnusable(part.content, skip), IMAGE) || "(no output)";
+  const content = numbered.has(id) ? text.replace(/^ *\d+(→|\t)/gm, "") : text;
+  return { tool_use_id: id, content, is_error: part.is_error };
+}
+
+/** Names and ids may only have letters, digits, _ and -. */
+const toApiName = (name: string) => name.replace(/[^\w-]/g, "_").slice(0, 128) || "_";
+
 // --- turns -----------------------------------------------------------------------------------------------------------
 
+type TimedResult = Result & { time: number };
+
 function toTurns(entries: Entry[], skip: Skip): Turn[] {
-  const results = new Map<string, Result & { time: number }>();
-  for (const { time, ...entry } of entries) {
-    for (const result of entry.results) {
-      const content = [results.get(result.tool_use_id)?.content ?? [], result.content].flat().join("\n");
-      results.set(result.tool_use_id, { ...result, content, time });
-    }
-  }
+  const results = resultsById(entries);
   const turns: Turn[] = [];
   const called = new Set<string>();
-  for (const { role, said, time, isMeta, results: own } of entries) {
-    const turn = turns.at(-1);
-    const last = turn?.rounds.at(-1);
-    if (role === "user") {
-      const request = textOf(said);
-      if (request.startsWith(STOPPED)) continue;
-      const isHint = (isMeta || own.length > 0) && last?.reply.some((block) => block.type === "tool_use");
-      if (request && isHint) skip("text of the client");
-      else if (turn && !last) Object.assign(turn, { request: `${turn.request}\n${request}`.trim(), time });
-      else if (request) turns.push({ request, time, rounds: [] });
-      continue;
-    }
-    const reply = said.filter((block) => block.type !== "tool_use" || !called.has(block.id));
-    while (reply.at(-1)?.type === "thinking") reply.pop(); // no reply can end with it
-    if (reply.length === 0) continue;
-    const calls = reply.filter((block) => block.type === "tool_use");
-    const found = calls.map(({ id }) => {
-      called.add(id);
-      if (!results.has(id)) skip("missing result");
-      return results.get(id) ?? { tool_use_id: id, content: "(no result recorded)", is_error: true, time };
-    });
-    const round = { reply, replied: time, results: found, time: Math.max(time, ...found.map((each) => each.time)) };
-    if (!turn) turns.push({ request: "(the beginning was not recorded)", time, rounds: [round] });
-    else if (last && last.results.length === 0) {
-      turn.rounds[turn.rounds.length - 1] = { ...round, reply: [...last.reply, ...reply] };
-    } else turn.rounds.push(round);
+  for (const entry of entries) {
+    if (entry.role === "user") addRequest(turns, entry, skip);
+    else addRound(turns, toRound(entry, called, results, skip));
   }
   return turns.filter((turn) => turn.rounds.length > 0);
 }
 
-/** How long users take for the next request, in seconds: the shares of 1,700 requests of 168 real sessions. */
+/** Joins the results and comments that one call got. */
+function resultsById(entries: Entry[]): Map<string, TimedResult> {
+  const results = new Map<string, TimedResult>();
+  for (const { time, results: own } of entries) {
+    for (const result of own) {
+      const content = [results.get(result.tool_use_id)?.content ?? [], result.content].flat().join("\n");
+      results.set(result.tool_use_id, { ...result, content, time });
+    }
+  }
+  return results;
+}
+
+function addRequest(turns: Turn[], { said, time, isMeta, results }: Entry, skip: Skip): void {
+  const request = textOf(said);
+  if (!request || request.startsWith(STOPPED)) return;
+  const turn = turns.at(-1);
+  const last = turn?.rounds.at(-1);
+  const isHint = (isMeta || results.length > 0) && last?.reply.some((block) => block.type === "tool_use");
+  if (isHint) skip("text of the client");
+  else if (turn && !last) Object.assign(turn, { request: `${turn.request}\n${request}`.trim(), time });
+  else turns.push({ request, time, rounds: [] });
+}
+
+/** @param called the calls so far, since a file can repeat them */
+function toRound({ said, time }: Entry, called: Set<string>, results: Map<string, TimedResult>, skip: Skip): Round {
+  const reply = said.filter((block) => block.type !== "tool_use" || !called.has(block.id));
+  while (reply.at(-1)?.type === "thinking") reply.pop(); // the API accepts no reply that ends with it
+  const found = reply.flatMap((block) => {
+    if (block.type !== "tool_use") return [];
+    called.add(block.id);
+    const result = results.get(block.id);
+    if (!result) skip("missing result");
+    return result ?? { tool_use_id: block.id, content: "(no result recorded)", is_error: true, time };
+  });
+  return { reply, replied: time, results: found, time: Math.max(time, ...found.map((each) => each.time)) };
+}
+
+/** A reply after one without calls continues it, because nobody said anything in between. */
+function addRound(turns: Turn[], round: Round): void {
+  if (round.reply.length === 0) return;
+  const turn = turns.at(-1);
+  const last = turn?.rounds.at(-1);
+  if (!turn) turns.push({ request: "(the beginning was not recorded)", time: round.replied, rounds: [round] });
+  else if (last?.results.length === 0) turn.rounds.splice(-1, 1, { ...round, reply: [...last.reply, ...round.reply] });
+  else turn.rounds.push(round);
+}
+
+/** How many seconds users take for their next request, in 1,700 requests of 168 real sessions. */
 const PAUSES = [5, 80, 270, 900, 14_400];
-const SHARES = [0, 0.5, 0.77, 0.9, 1]; // of pauses that are shorter
+/** The shares of pauses that are shorter. */
+const SHARES = [0, 0.5, 0.77, 0.9, 1];
 
 /**
- * Gives a session without times drawn ones, always the same: pauses as in PAUSES, a reply in 10 s, its calls in 5 s. The
- * golden ratio spreads the draws evenly, so that even a few pauses have the shares of many.
+ * Invents times for a session that has none: pauses like real ones, 10 s for a reply and 5 s for its calls. The golden
+ * ratio spreads the pauses evenly, so even a short session gets a fair share of long ones, and always the same.
  */
-function drawTimes(name: string, turns: Turn[]): void {
+function inventTimes(name: string, turns: Turn[]): void {
   const first = createHash("sha256").update(name).digest().readUInt32BE() / 2 ** 32;
   let now = 0;
   for (const [i, turn] of turns.entries()) {
@@ -184,20 +219,21 @@ function drawTimes(name: string, turns: Turn[]): void {
 
 /** @returns a session without turns if the file holds no conversation */
 export function readSession(file: string): Session {
-  const { steps, cwd, skipped: left } = readConversation(readFileSync(file, "utf8"));
-  const skipped = Object.fromEntries(left.map(({ reason, count }) => [reason, count]));
-  const skip: Skip = (what) => {
-    skipped[what] = (skipped[what] ?? 0) + 1;
+  const { conversation, problem } = readSessionFile(file);
+  const skipped: Session["skipped"] = {};
+  const skip = (reason: string, count = 1) => {
+    skipped[reason] = (skipped[reason] ?? 0) + count;
   };
-  const turns = toTurns(toEntries(steps, cwd, skip), skip);
+  for (const { reason, count } of conversation?.skipped ?? []) skip(reason, count);
+  const turns = conversation ? toTurns(toEntries(conversation, skip), skip) : [];
   const isTimed = turns.every((turn) => turn.time > 0 && turn.rounds.every((round) => round.time > 0));
-  if (!isTimed) drawTimes(basename(file), turns);
-  return { name: basename(file), turns, isTimed, skipped };
+  if (!isTimed) inventTimes(basename(file), turns);
+  return { name: basename(file), turns, isTimed, skipped, problem };
 }
 
-export const roundsIn = ({ turns }: Session) => turns.reduce((sum, turn) => sum + turn.rounds.length, 0);
+export const roundsIn = ({ turns }: Session) => turns.reduce((total, turn) => total + turn.rounds.length, 0);
 
-/** The rounds of a session that fit into a window of 200,000 tokens when nothing is compacted. */
+/** @returns the rounds that fit into a window of 200,000 tokens as long as nothing is compacted */
 export function untilWindow(session: Session): Session {
   let left = 200_000 * CHARS_PER_TOKEN;
   const turns = session.turns.map((turn) => ({
@@ -211,16 +247,21 @@ export function untilWindow(session: Session): Session {
 }
 
 /**
- * Reads the newest sessions of a file or folder: the first `most` of at least `rounds` rounds.
- * @throws if the path cannot be read, or no session is found
+ * Reads the newest sessions of a file or folder: the first `most` that have at least `rounds` rounds.
+ * @returns the sessions, and one line for each file with a problem
+ * @throws if the path can't be read or no session is left
  */
-export function readSessions(path: string, most = Infinity, rounds = 1): Session[] {
+export function readSessions(path: string, most = Infinity, rounds = 1): { sessions: Session[]; problems: string[] } {
   const sessions: Session[] = [];
+  const problems: string[] = [];
   for (const file of sessionFiles(path)) {
-    const session = sessions.length < most && readSession(file);
-    if (session && roundsIn(session) >= rounds) sessions.push(session);
+    if (sessions.length === most) break;
+    const session = readSession(file);
+    if (session.problem) problems.push(`${file} ${session.problem}`);
+    if (roundsIn(session) >= rounds) sessions.push(session);
   }
-  if (sessions.length > 0) return sessions;
+  if (sessions.length > 0) return { sessions, problems };
   const hint = rounds > 1 ? "; --all takes shorter ones" : "";
-  throw new Error(`${path} holds no session of ${rounds} rounds or more, of Claude Code or of s06${hint}`);
+  const reason = `${path} holds no session of ${rounds} rounds or more, of Claude Code or of s06${hint}`;
+  throw new Error([reason, ...problems].join("\n"));
 }

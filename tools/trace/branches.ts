@@ -1,4 +1,4 @@
-/** The tree that the lines of Claude Code make, and the branch of it that was the conversation. */
+/** The lines of a Claude Code file form a tree, because the user can go back. The conversation is one branch of it. */
 import type { ClaudeLine } from "./formats.ts";
 
 type Node = { line: ClaudeLine; parent?: Node };
@@ -7,35 +7,56 @@ export const isReply = ({ type, message }: ClaudeLine) => type === "assistant" &
 const isMessage = (line: ClaudeLine) => isReply(line) || (line.type === "user" && line.message !== undefined);
 export const replyId = ({ message, uuid }: ClaudeLine) => message?.id ?? uuid;
 
-/** The branch that ends last, with the rest of its replies and the results of parallel calls beside it. */
-export function newestBranch(lines: ClaudeLine[], skip: (what: string) => void): ClaudeLine[] {
-  const nodes = new Map<string, Node>();
-  /** By the last message that a compaction preserved: its summary, which what is said later comes after. */
-  const summaries = new Map<string | undefined, string>();
-  let last: Node | undefined;
-  for (const [i, line] of lines.entries()) {
-    if (line.isSidechain || !isMessage(line)) skip(line.isSidechain ? "line of a subagent" : `${line.type} line`);
-    const id = line.uuid ?? (isMessage(line) ? `line ${i}` : "");
-    if (line.isSidechain || !id || nodes.has(id)) continue;
-    const parentId = line.parentUuid ?? line.logicalParentUuid;
-    const isRoot = line.parentUuid === null && !parentId && !line.isCompactSummary;
-    const summary = nodes.get(summaries.get(parentId ?? "") ?? "");
-    last = { line, parent: summary ?? nodes.get(parentId ?? "") ?? (isRoot ? undefined : last) };
-    nodes.set(id, last);
-    const { anchorUuid, uuids } = line.compactMetadata?.preservedMessages ?? {};
-    if (anchorUuid) summaries.set(uuids?.at(-1), anchorUuid);
-  }
-  const all = [...nodes.values()];
-  const path = new Set<Node>();
-  for (let node = all.findLast(({ line }) => isMessage(line)); node; node = node.parent) path.add(node);
-  const ids = new Set([...path].flatMap(({ line }) => (isReply(line) ? [replyId(line)] : [])));
-  const isPart = ({ line }: Node) => isReply(line) && ids.has(replyId(line));
-  const partsOf = ({ line }: Node) => [line.message?.content ?? []].flat().map(Object);
-  const calls = new Set(all.filter(isPart).flatMap((node) => partsOf(node).map((part) => part.id)));
-  const isAnswer = (node: Node) =>
-    node.line.type === "user" && partsOf(node).some((part) => part.tool_use_id && calls.has(part.tool_use_id));
-  const messages = all.filter(({ line }) => isMessage(line));
-  const kept = messages.filter((node) => path.has(node) || isPart(node) || isAnswer(node));
-  for (let gone = messages.length - kept.length; gone > 0; gone--) skip("line of an abandoned branch");
-  return kept.map(({ line }) => line);
+/** @returns the messages of the branch that ends last, in the order of the file */
+export function newestBranch(lines: ClaudeLine[], skip: (reason: string) => void): ClaudeLine[] {
+  for (const line of lines) if (!isMessage(line)) skip(`${line.type} line`);
+  const messages = toTree(lines).filter(({ line }) => isMessage(line));
+  const branch = pathTo(messages.at(-1));
+  const isBesideBranch = besides(branch, messages);
+  return messages.flatMap((node) => {
+    if (branch.has(node) || isBesideBranch(node)) return node.line;
+    skip("line of an abandoned branch");
+    return [];
+  });
 }
+
+/** A line whose parent isn't in the file continues the line above it. */
+function toTree(lines: ClaudeLine[]): Node[] {
+  const nodes = new Map<string, Node>();
+  /** Compactions can keep messages. Whatever follows the last of them comes after the summary, whose id this map has. */
+  const summaries = new Map<string, string>();
+  let previous: Node | undefined;
+  for (const [i, line] of lines.entries()) {
+    const id = line.uuid ?? (isMessage(line) ? `line ${i}` : undefined);
+    if (id === undefined || nodes.has(id)) continue;
+    const parentId = line.parentUuid ?? line.logicalParentUuid ?? "";
+    const parent = nodes.get(summaries.get(parentId) ?? "") ?? nodes.get(parentId);
+    previous = { line, parent: parent ?? (isRoot(line) ? undefined : previous) };
+    nodes.set(id, previous);
+    const { anchorUuid, uuids } = line.compactMetadata?.preservedMessages ?? {};
+    const lastKept = uuids?.at(-1);
+    if (anchorUuid && lastKept) summaries.set(lastKept, anchorUuid);
+  }
+  return [...nodes.values()];
+}
+
+const isRoot = ({ parentUuid, logicalParentUuid, isCompactSummary }: ClaudeLine) =>
+  parentUuid === null && !logicalParentUuid && !isCompactSummary;
+
+function pathTo(last?: Node): Set<Node> {
+  const path = new Set<Node>();
+  for (let node = last; node; node = node.parent) path.add(node);
+  return path;
+}
+
+/** A reply has a line for each block, and results of parallel calls follow different lines: they fork without being abandoned. */
+function besides(branch: Set<Node>, messages: Node[]): (node: Node) => boolean {
+  const replies = new Set([...branch].flatMap(({ line }) => (isReply(line) ? [replyId(line)] : [])));
+  const isInReply = ({ line }: Node) => isReply(line) && replies.has(replyId(line));
+  const calls = new Set(messages.filter(isInReply).flatMap((node) => partsOf(node).map(({ id }) => id)));
+  const isResult = (node: Node) =>
+    node.line.type === "user" && partsOf(node).some(({ tool_use_id: id }) => id && calls.has(id));
+  return (node) => isInReply(node) || isResult(node);
+}
+
+const partsOf = ({ line }: Node) => [line.message?.content ?? []].flat().map(Object);

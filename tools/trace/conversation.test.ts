@@ -1,42 +1,19 @@
-/** What is read from session files, of Claude Code and of s06: steps, turns and rounds, times, and what is left out. */
+/** How session files of Claude Code and s06 become a conversation. */
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { readSession, readSessions } from "../bench/turns.ts";
+import { STOPPED } from "../lesson/wording.ts";
 import { readConversation, type Step, textOf } from "./conversation.ts";
 import { readSessionFile } from "./files.ts";
+import { compaction, line, linesOf, own, reply, result, said, summary, text, use, user } from "./test-lines.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sessions-"));
 after(() => rmSync(folder, { recursive: true }));
-const linesOf = (...lines: object[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join("");
-function put(name: string, ...lines: object[]): string {
-  writeFileSync(join(folder, name), linesOf(...lines));
-  return join(folder, name);
-}
 
-const text = (text: string) => ({ type: "text", text });
-const use = (id: string, name: string, input: object = {}) => ({ type: "tool_use", id, name, input });
-const result = (id: string, content: unknown = `result of ${id}`) => ({
-  type: "tool_result",
-  tool_use_id: id,
-  content,
-});
-const user = (content: unknown) => ({ role: "user", content });
-const reply = (...content: object[]) => ({ role: "assistant", content });
-/** A line of s06. */
-const own = (message: object, state: object = {}) => ({ message, state });
-const SUMMARY = [text("[Conversation compressed. Transcript: t.jsonl]\n\nAll.")];
-/** A line of Claude Code: its parent, name and minute. Replies of one `id` are one. */
-function line(parentUuid: string | null, uuid: string, minute: number, message: object, more: object = {}): object {
-  const timestamp = new Date(60_000 * minute).toISOString();
-  return { type: "id" in message ? "assistant" : "user", uuid, parentUuid, timestamp, cwd: "/app", message, ...more };
-}
-const said = (id: string, ...content: object[]) => ({ ...reply(...content), id });
-
-/** A step in short: a message's role and the types of its parts, or what happened. */
-const short = (step: Step) =>
+/** A message's role and the types of its parts, or the type of another step. */
+const outlineOf = (step: Step) =>
   step.type === "message" ? [step.role, ...step.parts.map(({ type }) => type)].join(" ") : step.type;
 
 test("both formats become the same conversation", () => {
@@ -51,18 +28,18 @@ test("both formats become the same conversation", () => {
       line("a4", "a5", 4, user("This session is continued."), { isCompactSummary: true }),
     ),
   );
-  const compaction = { type: "compaction", state: {} };
+  const sizes = { threshold: 9_000, before: 9_500, after: 400 };
   const s06 = readConversation(
     linesOf(
       ...[user("Look."), reply(use("t1", "Read")), user([result("t1")])].map((message) => own(message)),
-      { ...compaction, trigger: "micro", messages: [user("Look.")], threshold: 9_000, before: 9_500, after: 400 },
+      compaction("micro", [user("Look.")], sizes),
       own(reply(text("Seen."))),
-      { ...compaction, trigger: "auto", messages: [user("Look."), user(SUMMARY)] },
+      compaction("auto", [user("Look."), summary]),
     ),
   );
   const messages = ["user text", "assistant tool_use", "user tool_result"];
-  assert.deepEqual(claude.steps.map(short), [...messages, "clear", "assistant text", "rewrite"]);
-  assert.deepEqual(s06.steps.map(short), [...messages, "rewrite", "assistant text", "rewrite"]);
+  assert.deepEqual(claude.steps.map(outlineOf), [...messages, "clear", "assistant text", "rewrite"]);
+  assert.deepEqual(s06.steps.map(outlineOf), [...messages, "rewrite", "assistant text", "rewrite"]);
   assert.deepEqual([claude.format, s06.format], ["Claude Code", "s06"]);
   const micro = s06.steps[3];
   assert.deepEqual(micro?.type === "rewrite" && [micro.threshold, micro.before, micro.after], [9_000, 9_500, 400]);
@@ -72,51 +49,17 @@ test("both formats become the same conversation", () => {
   assert.deepEqual([summaries(s06)[3], summaries(s06).at(-1)], [[false], [false, true]]);
 });
 
-test("sizes are those of the JSON; an image has the size of one, and its text is what the reader asks for", () => {
+test("parts are as large as their JSON, except images, whose size is an estimate", () => {
   const picture = { type: "image", source: { type: "base64", media_type: "image/png", data: "A".repeat(90_000) } };
   const blocks = [text("See:"), result("t1", [text("Here:"), picture])];
   const [step] = readConversation(linesOf(own(user(blocks)))).steps;
   const [first, second] = step?.type === "message" ? step.parts : [];
-  assert.equal(first?.chars, JSON.stringify(text("See:")).length + 30); // and the message around it
+  assert.equal(first?.chars, JSON.stringify(text("See:")).length + 30); // 30 for the message around it
   assert.ok(second && second.chars > 4_500 && second.chars < 4_700, `${second?.chars}`);
   assert.equal(second?.type === "tool_result" && textOf(second.content, "[image]"), "Here:\n[image]");
 });
 
-test("a session of Claude Code becomes turns of rounds, with the lessons' tools and times", () => {
-  const file = put(
-    "claude.jsonl",
-    line(null, "a", 1, user("Look.")),
-    line("a", "b", 2, said("m1", use("t1", "Read", { file_path: "/app/src/a.ts", offset: 5 }))),
-    line("b", "c", 2, said("m1", use("t2", "Edit", { file_path: "/x", old_string: "o", new_string: "n" }))),
-    line("c", "d", 3, user([result("t2")])),
-    line("b", "e", 4, user([result("t1", "  5→const a = 1;\n  6→let b;")])),
-    line("e", "f", 5, user("Taken back.")),
-    line(null, "g", 5, said("m2", text("A subagent's.")), { isSidechain: true }),
-    line("e", "h", 5, said("m3", text("Seen."))),
-    line("h", "s", 8, user("This session is continued."), { isCompactSummary: true }),
-    line("s", "i", 9, user("And now?")),
-    line("i", "j", 10, said("m4", text("Done."))),
-  );
-  const { turns, isTimed, skipped } = readSession(file);
-  const outline = turns.map(({ request, time, rounds }) => [request, time / 60_000, rounds.length]);
-  assert.deepEqual(outline, [["Look.", 1, 2], ["And now?", 9, 1]]); // biome-ignore format: two turns
-  const [round] = turns[0]?.rounds ?? [];
-  assert.deepEqual(
-    round?.reply.map((block) => block.type === "tool_use" && [block.name, block.input]),
-    [
-      ["read_file", { path: "src/a.ts", offset: 5 }],
-      ["edit_file", { path: "/x", old_text: "o", new_text: "n" }],
-    ],
-  );
-  const results = round?.results.map(({ content }) => content);
-  assert.deepEqual([results, round?.time], [["const a = 1;\nlet b;", "result of t2"], 240_000]);
-  assert.deepEqual(
-    [isTimed, skipped],
-    [true, { "line of a subagent": 1, "line of an abandoned branch": 1, compaction: 1 }],
-  );
-});
-
-test("what was said after messages that a compaction preserved follows its summary", () => {
+test("messages that a compaction preserved come after its summary, and later ones follow them", () => {
   const preservedMessages = { uuids: ["b"], anchorUuid: "s" };
   const compactMetadata = { trigger: "manual", preTokens: 297_190, postTokens: 16_970, preservedMessages };
   const { steps, skipped } = readConversation(
@@ -134,70 +77,9 @@ test("what was said after messages that a compaction preserved follows its summa
   assert.deepEqual(skipped, [{ reason: "system line", count: 1, lines: [] }]);
 });
 
-test("a result that stands in the file before its call is read as the call says", () => {
-  const file = put(
-    "parallel.jsonl",
-    line(null, "a", 1, user("Look.")),
-    line("a", "b", 2, said("m1", use("t1", "Bash"))),
-    line("b", "c", 3, user([result("t2", "  5→const a = 1;")])),
-    line("b", "d", 3, said("m1", use("t2", "Read", { file_path: "/app/a.ts" }))),
-    line("d", "e", 3, user([result("t1")])),
-  );
-  const results = readSession(file).turns[0]?.rounds[0]?.results.map(({ content }) => content);
-  assert.deepEqual(results, ["result of t1", "const a = 1;"]);
-});
-
-test("a transcript of s06 goes on across compactions, without what was taken out and what is broken", () => {
-  const file = put(
-    "own.jsonl",
-    ...[user("First."), reply(use("t1", "bash")), user([result("t1"), text("<reminder>")])].map((line) => own(line)),
-    { type: "compaction", trigger: "auto", messages: [user("First."), user(SUMMARY)], state: {} },
-    ...[own(reply(text("One."))), own(user("Refused."))],
-    { type: "compaction", trigger: "refused", messages: [user(SUMMARY)], state: {} },
-    ...[own(user("Second.")), own(reply(use("t2", "bash")))],
-  );
-  writeFileSync(file, `${readFileSync(file, "utf8")}{"message":{"role":"us`);
-  const { turns, skipped } = readSession(file);
-  const outline = turns.map(({ request, rounds }) => `${request} ${rounds.length}`);
-  assert.deepEqual(outline, ["First. 2", "Second. 1"]);
-  assert.equal(turns[1]?.rounds[0]?.results[0]?.content, "(no result recorded)");
-  const names = ["text of the client", "compaction", "withdrawn request", "missing result", "broken line"];
-  assert.deepEqual(Object.keys(skipped).sort(), names.sort());
-});
-
-test("the note that a turn was stopped isn't a request", () => {
-  const stopped = own(user("(Stopped here. Whatever ran has taken effect.)"));
-  const first = [user("First."), reply(use("t1", "bash")), user([result("t1")])].map((message) => own(message));
-  const file = put("stopped.jsonl", ...first, stopped, own(user("Second.")), own(reply(text("Done."))));
-  const { turns } = readSession(file);
-  assert.deepEqual(
-    turns.map(({ request, rounds }) => `${request} ${rounds.length}`),
-    ["First. 1", "Second. 1"],
-  );
-  const { steps } = readConversation(readFileSync(file, "utf8"));
-  const requests = steps.filter((step) => step.type === "message" && step.role === "user" && !step.isMeta);
-  assert.equal(requests.length, 2);
-});
-
-test("of a turn that the API rejected in its last step, the steps before stay", () => {
-  const before = [user("Look."), reply(use("t1", "bash")), user([result("t1")])];
-  const rejected = [reply(use("t2", "bash")), user([result("t2", "too long")])];
-  const messages = [...before, ...rejected].map((message) => own(message));
-  const compaction = { type: "compaction", trigger: "rejected", messages: before, state: {} };
-  const file = put("rejected.jsonl", ...messages, compaction);
-  const { turns, skipped } = readSession(file);
-  const ids = turns.map(({ rounds }) => rounds.flatMap(({ results }) => results.map((each) => each.tool_use_id)));
-  assert.deepEqual([ids, skipped], [[["t1"]], { "rejected step": 1 }]);
-});
-
-test("a transcript says once what each model call took, also the one for a summary; a resumed one does not repeat it", () => {
+test("the usage of each model call is counted once, even if the transcript is resumed", () => {
   const usage = { input_tokens: 1, output_tokens: 2, cache_read_input_tokens: 3, cache_creation_input_tokens: 4 };
-  const rewrite = (trigger: string, state: object) => ({
-    type: "compaction",
-    trigger,
-    messages: [user(SUMMARY)],
-    state,
-  });
+  const rewrite = (trigger: string, state: object) => compaction(trigger, [summary], { state });
   const { steps } = readConversation(
     linesOf(
       rewrite("resume", { lastCall: 0, usage }),
@@ -211,28 +93,21 @@ test("a transcript says once what each model call took, also the one for a summa
   );
   const counted = { input: 1, output: 2, read: 3, written: 4, isHour: false, isFinal: true };
   const took = steps.map((step) => step.type !== "clear" && step.usage);
-  const none = undefined;
-  assert.deepEqual(took, [none, none, counted, none, none, counted, none]);
+  const callsWithUsage = took.flatMap((usage, i) => (usage ? i : []));
+  assert.deepEqual(callsWithUsage, [2, 5]);
+  assert.deepEqual([took[2], took[5]], [counted, counted]);
 });
 
-test("a session without times gets pauses like those of real ones, the same each time", () => {
-  const lines = Array.from({ length: 200 }, (_, i) => [own(user(`${i}`)), own(reply(text("Yes.")))]).flat();
-  const { turns, isTimed } = readSession(put("untimed.jsonl", ...lines));
-  const pauses = turns.slice(1).map(({ time }, i) => time - (turns[i]?.rounds[0]?.replied ?? 0));
-  const long = pauses.filter((pause) => pause > 270_000).length / pauses.length;
-  assert.ok(!isTimed && long > 0.15 && long < 0.32, `${long}`);
-  assert.deepEqual(readSession(join(folder, "untimed.jsonl")).turns, turns);
+test("the note that a turn was stopped isn't a request of the user", () => {
+  const lines = linesOf(own(user(`${STOPPED} Whatever ran has taken effect.)`)), own(user("Second.")));
+  const { steps } = readConversation(lines);
+  assert.deepEqual(
+    steps.map((step) => step.type === "message" && step.isMeta),
+    [true, false],
+  );
 });
 
-test("a path without a session is an error of one line that names it", () => {
-  mkdirSync(join(folder, "empty"));
-  writeFileSync(join(folder, "notes.txt"), "Not JSON.\n");
-  assert.throws(() => readSessions(join(folder, "missing")), /missing does not exist; name/);
-  assert.throws(() => readSessions(join(folder, "empty")), /empty has no \.jsonl files/);
-  assert.throws(() => readSessions(join(folder, "notes.txt")), /notes\.txt holds no session/);
-});
-
-test("a file that can't be shown says why, and a half-written one is read up to where it breaks", () => {
+test("a file that can't be read says why, and a half-written one is read up to where it breaks", () => {
   const problemOf = (name: string, content: string) => {
     writeFileSync(join(folder, name), content);
     return readSessionFile(join(folder, name)).problem;

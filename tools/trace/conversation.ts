@@ -1,6 +1,6 @@
 /**
- * Reads a recorded session, of Claude Code or of s06, as what happened in it, step by step. Both formats become the same
- * conversation here and nowhere else. It also runs in a browser.
+ * Reads a recorded session of Claude Code or s06 and says what happened in it, step by step. This is the only file that
+ * knows both formats. It also runs in a browser.
  */
 
 import { STOPPED, SUMMARY } from "../lesson/wording.ts";
@@ -15,32 +15,38 @@ export type Part =
   | { type: "tool_result"; tool_use_id: string; content: Part[]; is_error: boolean }
   | { type: "image" | "document" }
   | { type: "unknown"; json: string };
-/**
- * Tokens as the API counted them. `isHour`: the cache entry lives an hour, not five minutes. `isFinal`: the reply had ended
- * when its output was counted.
- */
-export type Usage = { input: number; read: number; written: number; output: number; isHour: boolean; isFinal: boolean };
+/** Tokens as the API counted them. */
+export type Usage = {
+  input: number;
+  read: number;
+  written: number;
+  output: number;
+  /** Cache entries live for an hour instead of five minutes. */
+  isHour: boolean;
+  /** The reply was complete when its output was counted. */
+  isFinal: boolean;
+};
 
 /** Times are milliseconds. */
 export type Message = {
   type: "message";
   role: "user" | "assistant";
-  /** `chars`: its size as JSON, which is how s06 counts. */
+  /** `chars` is the length as JSON, which s06 counts as well. */
   parts: (Part & { chars: number })[];
   time?: number;
-  /** When the last part of a reply was there. */
+  /** When the last part of a reply arrived. */
   end?: number;
   usage?: Usage;
   model?: string;
   charsPerToken?: number;
-  /** It takes the place of messages. */
+  /** This message replaces earlier ones. */
   isSummary?: boolean;
-  /** The client wrote it, not the user; undefined where the file does not say who. */
+  /** True if the client wrote the message, false if the user did, undefined if the file doesn't say. */
   isMeta?: boolean;
   /** The call that a text of the client belongs to. */
   callId?: string;
 };
-/** From here on the history is these messages. Sizes are tokens. */
+/** These messages replace the whole history. Sizes are tokens. */
 export type Rewrite = {
   type: "rewrite";
   trigger: string;
@@ -50,21 +56,21 @@ export type Rewrite = {
   after?: number;
   threshold?: number;
   charsPerToken?: number;
-  /** Of the call for its summary. */
+  /** What the call that wrote the summary took. */
   usage?: Usage;
   model?: string;
 };
-/** The results of these calls are no longer in the history. */
+/** The results of these calls leave the history. */
 export type Clear = { type: "clear"; callIds: string[]; time?: number };
 export type Step = Message | Rewrite | Clear;
 
-/** What was left out, how often, and the first lines of the file where it was, if they are known. */
+/** Lines or blocks that were left out. `lines` has the numbers of the first ten, if they are known. */
 export type Skipped = { reason: string; count: number; lines: number[] };
 export type Conversation = {
   format: "s06" | "Claude Code";
-  /** None if the file holds no session. */
+  /** Empty if the file holds no session. */
   steps: Step[];
-  /** Where the session ran. */
+  /** The folder the session ran in. */
   cwd: string;
   skipped: Skipped[];
 };
@@ -86,12 +92,12 @@ function toMessage({ role, content }: Content): Message {
   return { type: "message", role, parts };
 }
 
-/** The texts among parts, one below the other, and `image` for each image. */
+/** Joins the texts among `parts` with line breaks, with `image` in place of each image. */
 export function textOf(parts: { type: string; text?: string }[], image = ""): string {
   return parts.flatMap(({ type, text }) => (/^(image|document)$/.test(type) ? image : (text ?? []))).join("\n");
 }
 
-/** In s06, the user's requests are strings. A summary is blocks, and its first text says so. */
+/** In s06, requests of the user are strings, and a summary is blocks with a fixed opening. */
 function toOwn(content: Content): Message {
   const message = toMessage(content);
   const text = textOf(message.parts);
@@ -106,7 +112,7 @@ function fromOwn(lines: OwnLine[]): Step[] {
     const { time, model, threshold, state } = line;
     const isNew = state.lastCall !== undefined && state.lastCall !== lastCall; // the first line after a model call
     lastCall = state.lastCall;
-    const usage = isNew ? usageOf(state.usage, true) : undefined;
+    const usage = isNew ? toUsage(state.usage, true) : undefined;
     const call = { time, model, usage, charsPerToken: state.charsPerToken };
     if ("message" in line) return { ...toOwn(line.message), ...call };
     const { trigger, before, after } = line;
@@ -114,67 +120,93 @@ function fromOwn(lines: OwnLine[]): Step[] {
   });
 }
 
-function usageOf(usage: Counted, isFinal: boolean): Usage | undefined {
+function toUsage(usage: Counted, isFinal: boolean): Usage | undefined {
   if (!usage) return undefined;
   const [input, output] = [usage.input_tokens, usage.output_tokens];
   const [read, written] = [usage.cache_read_input_tokens ?? 0, usage.cache_creation_input_tokens ?? 0];
   const isHour = (usage.cache_creation?.ephemeral_1h_input_tokens ?? 0) > 0;
-  return input + read + written > 0 ? { input, output, read, written, isHour, isFinal } : undefined; // some report none
+  const isCounted = input + read + written > 0; // some servers report zeros
+  return isCounted ? { input, output, read, written, isHour, isFinal } : undefined;
 }
+
+// --- Claude Code -----------------------------------------------------------------------------------------------------
+
+/** The steps so far, and what later lines refer to. */
+type Progress = {
+  steps: Step[];
+  replies: Map<string | undefined, Message>;
+  messagesByLine: Map<string | undefined, Message>;
+  /** Announces the summary that follows. */
+  boundary?: ClaudeLine["compactMetadata"];
+};
 
 function fromClaude(all: ClaudeLine[], skip: Skip): Step[] {
-  const isSubagent = all.every(({ message, isSidechain }) => !message || isSidechain); // the whole file is one
-  const lines = isSubagent ? all.map((line) => ({ ...line, isSidechain: false })) : all;
-  const steps: Step[] = [];
-  const replies = new Map<string | undefined, Message>();
-  const messages = new Map<string | undefined, Message>(); // by line
+  const lines = linesOfOneAgent(all, skip);
   const branch = new Set(newestBranch(lines, skip));
-  let boundary: ClaudeLine["compactMetadata"];
+  const progress: Progress = { steps: [], replies: new Map(), messagesByLine: new Map() };
   for (const line of lines) {
-    const time = Date.parse(line.timestamp ?? "") || undefined;
-    if (line.compactMetadata && !line.isSidechain) boundary = line.compactMetadata;
-    if (line.microcompactMetadata && !line.isSidechain) {
-      steps.push({ type: "clear", callIds: line.microcompactMetadata.compactedToolIds, time });
+    const { compactMetadata, microcompactMetadata } = line;
+    progress.boundary = compactMetadata ?? progress.boundary;
+    if (microcompactMetadata) {
+      progress.steps.push({ type: "clear", callIds: microcompactMetadata.compactedToolIds, time: timeOf(line) });
     }
     if (!line.message || !branch.has(line)) continue;
-    if (line.isApiErrorMessage || line.message.model === "<synthetic>") {
-      skip("reply of the client");
-      continue;
-    }
-    const callId = line.isMeta ? line.sourceToolUseID : undefined;
-    const { model } = line.message;
-    const message = { ...toMessage(line.message), time, end: time, isMeta: line.isMeta, callId, model };
-    messages.set(line.uuid, message);
-    const usage = usageOf(line.message.usage, Boolean(line.message.stop_reason));
-    const begun = isReply(line) ? replies.get(replyId(line)) : undefined;
-    if (line.isCompactSummary) {
-      const { trigger = "auto", preservedMessages, preTokens: before, postTokens: after } = boundary ?? {};
-      const kept = (preservedMessages?.uuids ?? []).flatMap((uuid) => messages.get(uuid) ?? []);
-      steps.push({
-        type: "rewrite",
-        trigger,
-        messages: [{ ...message, isSummary: true }, ...kept],
-        time,
-        before,
-        after,
-      });
-    } else if (begun) {
-      begun.parts = [...begun.parts, ...message.parts];
-      begun.end = time;
-      if (usage && begun.usage) {
-        begun.usage.output = Math.max(usage.output, begun.usage.output); // the last line has it all
-        begun.usage.isFinal ||= usage.isFinal;
-      }
-    } else {
-      const step = { ...message, usage };
-      steps.push(step);
-      if (isReply(line)) replies.set(replyId(line), step);
-    }
+    if (line.isApiErrorMessage || line.message.model === "<synthetic>") skip("reply of the client");
+    else addMessage(progress, line, line.message);
   }
-  return steps;
+  return progress.steps;
 }
 
-/** Reads the text of a session file. What cannot be read is counted in `skipped`. */
+/** Leaves out the lines of subagents, unless the whole file is one. */
+function linesOfOneAgent(lines: ClaudeLine[], skip: Skip): ClaudeLine[] {
+  if (lines.every(({ message, isSidechain }) => !message || isSidechain)) return lines;
+  return lines.filter(({ isSidechain }) => {
+    if (isSidechain) skip("line of a subagent");
+    return !isSidechain;
+  });
+}
+
+const timeOf = ({ timestamp = "" }: ClaudeLine) => Date.parse(timestamp) || undefined;
+
+function addMessage(progress: Progress, line: ClaudeLine, content: NonNullable<ClaudeLine["message"]>): void {
+  const { steps, replies, messagesByLine } = progress;
+  const time = timeOf(line);
+  const callId = line.isMeta ? line.sourceToolUseID : undefined;
+  const message = { ...toMessage(content), time, end: time, isMeta: line.isMeta, callId, model: content.model };
+  messagesByLine.set(line.uuid, message);
+  if (line.isCompactSummary) {
+    steps.push(toRewrite(message, progress));
+    return;
+  }
+  const step = { ...message, usage: toUsage(content.usage, Boolean(content.stop_reason)) };
+  const begun = isReply(line) ? replies.get(replyId(line)) : undefined;
+  if (begun) {
+    continueReply(begun, step);
+    return;
+  }
+  steps.push(step);
+  if (isReply(line)) replies.set(replyId(line), step);
+}
+
+function toRewrite(summary: Message, { boundary, messagesByLine }: Progress): Rewrite {
+  const { trigger = "auto", preservedMessages, preTokens: before, postTokens: after } = boundary ?? {};
+  const kept = (preservedMessages?.uuids ?? []).flatMap((uuid) => messagesByLine.get(uuid) ?? []);
+  const messages = [{ ...summary, isSummary: true }, ...kept];
+  return { type: "rewrite", trigger, messages, time: summary.time, before, after };
+}
+
+/** The output of a reply is complete in its last line only. */
+function continueReply(reply: Message, { parts, end, usage }: Message): void {
+  reply.parts = [...reply.parts, ...parts];
+  reply.end = end;
+  if (!usage || !reply.usage) return;
+  reply.usage.output = Math.max(usage.output, reply.usage.output);
+  reply.usage.isFinal ||= usage.isFinal;
+}
+
+// --- files -----------------------------------------------------------------------------------------------------------
+
+/** Reads the text of a session file. Whatever can't be read is counted in `skipped`. */
 export function readConversation(text: string): Conversation {
   const skipped = new Map<string, Skipped>();
   const skip: Skip = (reason, line) => {

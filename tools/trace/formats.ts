@@ -1,4 +1,4 @@
-/** The lines of recorded sessions, as Claude Code and s06 write them: their schemas. */
+/** Schemas for the lines of session files, as Claude Code and s06 write them. */
 import * as z from "zod";
 
 const Content = z.union([z.string(), z.array(z.unknown())]).nullish();
@@ -16,7 +16,7 @@ export const Block = z.discriminatedUnion("type", [
 
 const Figure = z.number().positive().optional().catch(undefined);
 
-/** Tokens of a request, as the API counted them. */
+/** Tokens as the API counts them. */
 export const Usage = z
   .object({
     input_tokens: z.number(),
@@ -32,7 +32,7 @@ export type Usage = z.output<typeof Usage>;
 const Ids = z.array(z.string());
 const Text = z.string().optional().catch(undefined);
 
-/** A line of s06's transcript: a message, or a new history after a compaction. `usage` belongs to the last model call. */
+/** A line of s06 holds a message, or a whole history after a compaction. `usage` belongs to the last model call. */
 const Line = z.object({
   ...{ time: Figure, model: Text, threshold: Figure },
   state: z.object({ lastCall: Figure, usage: Usage, charsPerToken: Figure }),
@@ -44,34 +44,34 @@ const OwnCompaction = Line.extend({
 });
 export const OwnLine = z.union([OwnCompaction, OwnMessage]);
 export type OwnLine = z.output<typeof OwnLine>;
-/** `anchorUuid`: the summary that the preserved messages come after. */
+/** The preserved messages follow the summary, whose id is `anchorUuid`. */
 const Preserved = z.object({ uuids: Ids, anchorUuid: Text });
 const Boundary = z.object({ trigger: Text, preTokens: Figure, postTokens: Figure, preservedMessages: Preserved });
 
-/** Of a session of Claude Code: lines make a tree by `uuid` and `parentUuid`; a reply is a line for each of its blocks. */
+/** Lines of Claude Code form a tree by `uuid` and `parentUuid`. Each block of a reply has its own line. */
 export const ClaudeLine = z.object({
   type: z.string(),
   uuid: z.string().optional(),
   parentUuid: z.string().nullish(),
-  logicalParentUuid: z.string().nullish(), // what a compaction follows; its own parent is null
-  isSidechain: z.boolean().optional(), // a subagent's
+  logicalParentUuid: z.string().nullish(), // the line before a compaction, whose parentUuid is null
+  isSidechain: z.boolean().optional(), // written by a subagent
   sessionId: z.string().optional(),
-  isMeta: z.boolean().optional(), // the client wrote it, not the user
+  isMeta: z.boolean().optional(), // written by the client, not by the user
   isCompactSummary: z.boolean().optional(),
   isApiErrorMessage: z.boolean().optional(),
-  sourceToolUseID: z.string().optional(), // the call that a text of the client belongs to
+  sourceToolUseID: z.string().optional(), // the call that the client comments on
   cwd: z.string().optional(),
   timestamp: z.string().optional(),
   message: Message.extend({
     ...{ id: z.string().optional(), model: z.string().optional(), usage: Usage },
-    stop_reason: z.string().nullish(), // only the line that has it knows all of the output
+    stop_reason: z.string().nullish(), // without a reason, output_tokens is a partial count
   }).optional(),
   compactMetadata: Boundary.partial().optional().catch(undefined),
   microcompactMetadata: z.object({ compactedToolIds: Ids }).optional().catch(undefined),
 });
 export type ClaudeLine = z.output<typeof ClaudeLine>;
 
-/** A line's JSON, in well-formed Unicode; nothing if it is none. */
+/** @returns the value of a line of JSON, with any lone surrogates replaced, or undefined if the line is broken */
 export function parseLine(line: string): unknown {
   try {
     const repair = (_: string, value: unknown) => (typeof value === "string" ? value.toWellFormed() : value);

@@ -1,44 +1,70 @@
-/** What a model call costs: the list prices of the model that the file names. */
+/** The only home of prices, windows and cache lifetimes. */
 import type { Usage } from "./conversation.ts";
 
-/** Dollars for a million tokens of input and output, what reading the cache costs of input, and the window in tokens. */
+/** Dollars per million tokens, what reading from the cache costs relative to input, and the window in tokens. */
 type Price = [input: number, output: number, read: number, window: number];
-const OLD = 200_000;
-const NEW = 1_000_000;
-/** As of November 2026: platform.claude.com/docs/en/about-claude/pricing */
+const OLD_WINDOW = 200_000;
+const NEW_WINDOW = 1_000_000;
+const SONNET_5_5: Price = [2, 10, 0.05, NEW_WINDOW];
+/** List prices of November 2026: platform.claude.com/docs/en/about-claude/pricing */
 const PRICES: Record<string, Price> = {
-  ...{ "fable-5-1": [10, 50, 0.025, NEW], "fable-5": [10, 50, 0.1, NEW] },
-  ...{ "opus-5-5": [4, 20, 0.05, NEW], "opus-5": [5, 25, 0.1, NEW] },
-  ...{ "opus-4-8": [5, 25, 0.1, NEW], "opus-4-7": [5, 25, 0.1, NEW] },
-  ...{ "opus-4-6": [5, 25, 0.1, OLD], "opus-4-5": [5, 25, 0.1, OLD], "opus-4-1": [15, 75, 0.1, OLD] },
-  ...{ "opus-4": [15, 75, 0.1, OLD], "sonnet-5-5": [2, 10, 0.05, NEW], "sonnet-5": [2, 10, 0.1, NEW] },
-  ...{ "sonnet-4-6": [3, 15, 0.1, OLD], "sonnet-4-5": [3, 15, 0.1, OLD], "sonnet-4": [3, 15, 0.1, OLD] },
-  ...{ "haiku-5-5": [0.1, 0.5, 0.1, NEW], "haiku-4-5": [1, 5, 0.1, OLD], "3-5-haiku": [0.8, 4, 0.1, OLD] },
+  "fable-5-1": [10, 50, 0.025, NEW_WINDOW],
+  "fable-5": [10, 50, 0.1, NEW_WINDOW],
+  "opus-5-5": [4, 20, 0.05, NEW_WINDOW],
+  "opus-5": [5, 25, 0.1, NEW_WINDOW],
+  "opus-4-8": [5, 25, 0.1, NEW_WINDOW],
+  "opus-4-7": [5, 25, 0.1, NEW_WINDOW],
+  "opus-4-6": [5, 25, 0.1, OLD_WINDOW],
+  "opus-4-5": [5, 25, 0.1, OLD_WINDOW],
+  "opus-4-1": [15, 75, 0.1, OLD_WINDOW],
+  "opus-4": [15, 75, 0.1, OLD_WINDOW],
+  "sonnet-5-5": SONNET_5_5,
+  "sonnet-5": [2, 10, 0.1, NEW_WINDOW],
+  "sonnet-4-6": [3, 15, 0.1, OLD_WINDOW],
+  "sonnet-4-5": [3, 15, 0.1, OLD_WINDOW],
+  "sonnet-4": [3, 15, 0.1, OLD_WINDOW],
+  "haiku-5-5": [0.1, 0.5, 0.1, NEW_WINDOW],
+  "haiku-4-5": [1, 5, 0.1, OLD_WINDOW],
+  "3-5-haiku": [0.8, 4, 0.1, OLD_WINDOW],
 };
+/** Writing to the cache, relative to input. */
+const WRITE = 1.25;
+const WRITE_FOR_AN_HOUR = 2;
+/** How long a cache entry lives after the last request that used it, in milliseconds. */
+export const CACHE_LIFE = 300_000;
+export const CACHE_LIFE_HOUR = 3_600_000;
 
-/** Also with the date of a version, or what a cloud puts around the name. */
-const priceOf = (model = ""): Price | undefined =>
+const [INPUT, OUTPUT, READ] = SONNET_5_5;
+/** Prices of Sonnet 5.5 in tokens of input. Those of Opus 5.5 are the same. */
+export const IN_INPUT_TOKENS = { read: READ, write: WRITE, output: OUTPUT / INPUT };
+/** Dollars on Sonnet 5.5. */
+export const dollarsForInput = (tokens: number) => (INPUT * tokens) / 1e6;
+
+/** Ignores a version's date and anything that a cloud adds around the name. */
+const listPrice = (model = ""): Price | undefined =>
   PRICES[model.replace(/^.*claude-/, "").replace(/([-@]\d{8}|-v\d.*|\[.*)+$/, "")];
 
 export type Cost = Record<"read" | "written" | "input" | "output", number>;
 
-/** Dollars of a model call; nothing if the model's price is not known. */
+/** @returns the dollars of a model call, or undefined if the model's price isn't known */
 export function costOf(usage?: Usage, model?: string): Cost | undefined {
-  const price = priceOf(model);
+  const price = listPrice(model);
   if (!price || !usage) return undefined;
   const isLong = /haiku-5-5/.test(model ?? "") && usage.input + usage.read + usage.written > 100_000;
   const [input, output, read] = price;
-  const token = (isLong ? 5 : 1) / 1e6;
+  const perToken = (isLong ? 5 : 1) / 1e6;
   return {
-    ...{ read: usage.read * read * input * token, written: usage.written * (usage.isHour ? 2 : 1.25) * input * token },
-    ...{ input: usage.input * input * token, output: usage.output * output * token },
+    read: usage.read * read * input * perToken,
+    written: usage.written * (usage.isHour ? WRITE_FOR_AN_HOUR : WRITE) * input * perToken,
+    input: usage.input * input * perToken,
+    output: usage.output * output * perToken,
   };
 }
 
 export const sumOf = (cost?: Cost): number => Object.values(cost ?? {}).reduce((sum, each) => sum + each, 0);
 
-/** Tokens of the model's window, if the model is known; an old one had a larger one for whoever asked for it. */
-export function windowOf(model: string | undefined, largest: number): number | undefined {
-  const window = priceOf(model)?.[3];
-  return window !== undefined && largest > window ? NEW : window;
+/** @returns the model's window in tokens; some customers had a larger one for old models, which their prompts show */
+export function windowOf(model: string | undefined, largestPrompt: number): number | undefined {
+  const window = listPrice(model)?.[3];
+  return window !== undefined && largestPrompt > window ? NEW_WINDOW : window;
 }

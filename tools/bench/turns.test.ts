@@ -1,0 +1,119 @@
+/** How session files of Claude Code and s06 become turns and rounds of the lessons. */
+import assert from "node:assert/strict";
+import { appendFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { STOPPED } from "../lesson/wording.ts";
+import { compaction, line, linesOf, own, reply, result, said, summary, text, use, user } from "../trace/test-lines.ts";
+import { readSession, readSessions } from "./turns.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "turns-"));
+after(() => rmSync(folder, { recursive: true }));
+function put(name: string, ...lines: object[]): string {
+  writeFileSync(join(folder, name), linesOf(...lines));
+  return join(folder, name);
+}
+
+test("a session of Claude Code becomes turns and rounds, with the lessons' tools and its own times", () => {
+  const file = put(
+    "claude.jsonl",
+    line(null, "a", 1, user("Look.")),
+    line("a", "b", 2, said("m1", use("t1", "Read", { file_path: "/app/src/a.ts", offset: 5 }))),
+    line("b", "c", 2, said("m1", use("t2", "Edit", { file_path: "/x", old_string: "o", new_string: "n" }))),
+    line("c", "d", 3, user([result("t2")])),
+    line("b", "e", 4, user([result("t1", "  5→const a = 1;\n  6→let b;")])),
+    line("e", "f", 5, user("Taken back.")),
+    line(null, "g", 5, said("m2", text("A subagent's.")), { isSidechain: true }),
+    line("e", "h", 5, said("m3", text("Seen."))),
+    line("h", "s", 8, user("This session is continued."), { isCompactSummary: true }),
+    line("s", "i", 9, user("And now?")),
+    line("i", "j", 10, said("m4", text("Done."))),
+  );
+  const { turns, isTimed, skipped } = readSession(file);
+  const outline = turns.map(({ request, time, rounds }) => [request, time / 60_000, rounds.length]);
+  assert.deepEqual(outline, [["Look.", 1, 2], ["And now?", 9, 1]]); // biome-ignore format: two turns
+  const [round] = turns[0]?.rounds ?? [];
+  assert.deepEqual(
+    round?.reply.map((block) => block.type === "tool_use" && [block.name, block.input]),
+    [
+      ["read_file", { path: "src/a.ts", offset: 5 }],
+      ["edit_file", { path: "/x", old_text: "o", new_text: "n" }],
+    ],
+  );
+  const results = round?.results.map(({ content }) => content);
+  assert.deepEqual([results, round?.time], [["const a = 1;\nlet b;", "result of t2"], 240_000]);
+  assert.deepEqual(
+    [isTimed, skipped],
+    [true, { "line of a subagent": 1, "line of an abandoned branch": 1, compaction: 1 }],
+  );
+});
+
+test("a result is understood even if it comes before its call in the file", () => {
+  const file = put(
+    "parallel.jsonl",
+    line(null, "a", 1, user("Look.")),
+    line("a", "b", 2, said("m1", use("t1", "Bash"))),
+    line("b", "c", 3, user([result("t2", "  5→const a = 1;")])),
+    line("b", "d", 3, said("m1", use("t2", "Read", { file_path: "/app/a.ts" }))),
+    line("d", "e", 3, user([result("t1")])),
+  );
+  const results = readSession(file).turns[0]?.rounds[0]?.results.map(({ content }) => content);
+  assert.deepEqual(results, ["result of t1", "const a = 1;"]);
+});
+
+test("a transcript of s06 continues across compactions, without refused requests and broken lines", () => {
+  const file = put(
+    "own.jsonl",
+    ...[user("First."), reply(use("t1", "bash")), user([result("t1"), text("<reminder>")])].map((line) => own(line)),
+    compaction("auto", [user("First."), summary]),
+    ...[own(reply(text("One."))), own(user("Refused."))],
+    compaction("refused", [summary]),
+    ...[own(user("Second.")), own(reply(use("t2", "bash")))],
+  );
+  appendFileSync(file, '{"message":{"role":"us');
+  const { turns, skipped } = readSession(file);
+  const outline = turns.map(({ request, rounds }) => `${request} ${rounds.length}`);
+  assert.deepEqual(outline, ["First. 2", "Second. 1"]);
+  assert.equal(turns[1]?.rounds[0]?.results[0]?.content, "(no result recorded)");
+  const names = ["text of the client", "compaction", "withdrawn request", "missing result", "broken line"];
+  assert.deepEqual(Object.keys(skipped).sort(), names.sort());
+});
+
+test("the note that a turn was stopped isn't replayed as a request", () => {
+  const stopped = own(user(`${STOPPED} Whatever ran has taken effect.)`));
+  const first = [user("First."), reply(use("t1", "bash")), user([result("t1")])].map((message) => own(message));
+  const file = put("stopped.jsonl", ...first, stopped, own(user("Second.")), own(reply(text("Done."))));
+  const { turns } = readSession(file);
+  assert.deepEqual(
+    turns.map(({ request, rounds }) => `${request} ${rounds.length}`),
+    ["First. 1", "Second. 1"],
+  );
+});
+
+test("when the API rejects the last step of a turn, the earlier steps stay", () => {
+  const before = [user("Look."), reply(use("t1", "bash")), user([result("t1")])];
+  const rejected = [reply(use("t2", "bash")), user([result("t2", "too long")])];
+  const messages = [...before, ...rejected].map((message) => own(message));
+  const file = put("rejected.jsonl", ...messages, compaction("rejected", before));
+  const { turns, skipped } = readSession(file);
+  const ids = turns.map(({ rounds }) => rounds.flatMap(({ results }) => results.map((each) => each.tool_use_id)));
+  assert.deepEqual([ids, skipped], [[["t1"]], { "rejected step": 1 }]);
+});
+
+test("a session without times gets pauses like real ones, and always the same", () => {
+  const lines = Array.from({ length: 200 }, (_, i) => [own(user(`${i}`)), own(reply(text("Yes.")))]).flat();
+  const { turns, isTimed } = readSession(put("untimed.jsonl", ...lines));
+  const pauses = turns.slice(1).map(({ time }, i) => time - (turns[i]?.rounds[0]?.replied ?? 0));
+  const long = pauses.filter((pause) => pause > 270_000).length / pauses.length;
+  assert.ok(!isTimed && long > 0.15 && long < 0.32, `${long}`);
+  assert.deepEqual(readSession(join(folder, "untimed.jsonl")).turns, turns);
+});
+
+test("a path without sessions is an error that names it and says why", () => {
+  mkdirSync(join(folder, "empty"));
+  writeFileSync(join(folder, "notes.txt"), "Not JSON.\n");
+  assert.throws(() => readSessions(join(folder, "missing")), /missing does not exist; name/);
+  assert.throws(() => readSessions(join(folder, "empty")), /empty has no \.jsonl files/);
+  assert.throws(() => readSessions(join(folder, "notes.txt")), /1 rounds or more.*\n.*notes\.txt holds no session/);
+});
