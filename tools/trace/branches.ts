@@ -26,12 +26,15 @@ function toTree(lines: ClaudeLine[]): Node[] {
   /** Compactions can keep messages. Whatever follows the last of them comes after the summary, whose id this map has. */
   const summaries = new Map<string, string>();
   let previous: Node | undefined;
+  const parentOf = (line: ClaudeLine) => {
+    const parentId = line.parentUuid ?? line.logicalParentUuid ?? "";
+    const parent = nodes.get(summaries.get(parentId) ?? "") ?? nodes.get(parentId);
+    return parent ?? (isRoot(line) ? undefined : previous);
+  };
   for (const [i, line] of lines.entries()) {
     const id = line.uuid ?? (isMessage(line) ? `line ${i}` : undefined);
     if (id === undefined || nodes.has(id)) continue;
-    const parentId = line.parentUuid ?? line.logicalParentUuid ?? "";
-    const parent = nodes.get(summaries.get(parentId) ?? "") ?? nodes.get(parentId);
-    previous = { line, parent: parent ?? (isRoot(line) ? undefined : previous) };
+    previous = { line, parent: parentOf(line) };
     nodes.set(id, previous);
     const { anchorUuid, uuids } = line.compactMetadata?.preservedMessages ?? {};
     const lastKept = uuids?.at(-1);

@@ -30,9 +30,9 @@ const PRICES: Record<string, Price> = {
 /** Writing to the cache, relative to input. */
 const WRITE = 1.25;
 const WRITE_FOR_AN_HOUR = 2;
-/** How long a cache entry lives after the last request that used it, in milliseconds. */
+/** How many milliseconds a cache entry lives after the last request that used it. */
 export const CACHE_LIFE = 300_000;
-export const CACHE_LIFE_HOUR = 3_600_000;
+export const LONG_CACHE_LIFE = 3_600_000;
 
 const [INPUT, OUTPUT, READ] = SONNET_5_5;
 /** Prices of Sonnet 5.5 in tokens of input. Those of Opus 5.5 are the same. */

@@ -2,14 +2,12 @@
 import type { Clear, Message, Rewrite, Step } from "./conversation.ts";
 import { readConversation, textOf } from "./conversation.ts";
 import { groupBy, largestOf, sum } from "./numbers.ts";
-import { costOf, windowOf } from "./prices.ts";
+import { CACHE_LIFE, costOf, LONG_CACHE_LIFE, windowOf } from "./prices.ts";
 import { CHARS_PER_TOKEN } from "./sizes.ts";
 import type { Block, Capacity, Compaction, Extent, Kind, Moment, Side, Size, Timeline } from "./timeline.ts";
 import { blocksAt, seriesFor, totalOf } from "./timeline.ts";
 
 const MANY_TOOLS = 4; // with a colour of their own
-/** Milliseconds that the prompt cache lives after a request. */
-const CACHE_LIFE = 300_000;
 /** Tokens: what is missed of the cache when nothing went wrong, too, is less. */
 const LEAST_MISSED = 2_000;
 /** Tokens: a prompt that grew less tells nothing about the characters in one. */
@@ -245,7 +243,7 @@ function sizeFor(chars: number, charsPerToken: number, tokens = chars / charsPer
 function missedBy(before: Moment | undefined, now: Moment): Moment["missed"] {
   if (!before || !now.usage) return undefined;
   const tokens = Math.min(before.tokens, now.tokens) - now.usage.read;
-  const isLate = (now.gap ?? 0) > (before.usage?.isHour ? 12 : 1) * CACHE_LIFE;
+  const isLate = (now.gap ?? 0) > (before.usage?.isHour ? LONG_CACHE_LIFE : CACHE_LIFE);
   if (tokens < LEAST_MISSED) return undefined;
   if (now.epoch !== before.epoch) return { why: "compaction", tokens };
   if (isLate) return { why: "pause", tokens };
