@@ -28,7 +28,7 @@ function isRequest({ role, parts, isMeta, isSummary, callId }: Message): boolean
   return role === "user" && !isOther && (isMeta === false || isPicture || saidIn(textOf(parts)) !== "");
 }
 
-function firstLine(text: string): string {
+function headlineOf(text: string): string {
   const [line = ""] = text.trimStart().slice(0, 1_000).split("\n", 1);
   return line.length > 120 ? `${line.slice(0, 119)}…` : line;
 }
@@ -46,7 +46,7 @@ function argumentsOf(input: Record<string, unknown>): string {
 function toDraft(part: Message["parts"][number], message: Message, calls: Map<string, Draft>): Draft {
   const user = isRequest(message) ? "request" : "client";
   const said = message.role === "assistant" ? "reply" : user;
-  const draft = (kind: Kind, text: string): Draft => ({ kind, text, label: firstLine(text), chars: part.chars });
+  const draft = (kind: Kind, text: string): Draft => ({ kind, text, label: headlineOf(text), chars: part.chars });
   switch (part.type) {
     case "text":
       return { ...draft(said, part.text), ...nameText(part.text, message, said, part === message.parts[0]) };
@@ -54,7 +54,7 @@ function toDraft(part: Message["parts"][number], message: Message, calls: Map<st
       return draft("thinking", part.thinking);
     case "tool_use": {
       const argument = Object.values(part.input).find((value) => typeof value === "string") ?? "";
-      const label = `${part.name} ${firstLine(String(argument))}`;
+      const label = `${part.name} ${headlineOf(String(argument))}`;
       const call = { ...draft("call", argumentsOf(part.input)), tool: part.name, callId: part.id, label };
       calls.set(part.id, call);
       return call;
@@ -73,7 +73,7 @@ function nameText(text: string, { isSummary }: Message, said: Kind, isFirst: boo
   const [, path] = (isSummary && !isFirst && /^<file path="(.*?)"/.exec(text)) || [];
   if (path) return { kind: "file", label: path };
   const plain = said === "client" ? text.replace(OPENING, "$1: ") : saidIn(text) || text;
-  return { kind: isSummary ? "summary" : said, label: firstLine(plain) };
+  return { kind: isSummary ? "summary" : said, label: headlineOf(plain) };
 }
 
 // --- the context, step by step ---------------------------------------------------------------------------------------
@@ -94,10 +94,10 @@ type Draw = Pick<Timeline, "blocks" | "epochs" | "requests"> & {
 };
 
 /** Blocks that say the same have one key. */
-const keyOf = ({ kind, callId, text }: Draft) => (callId ? `${kind} ${callId}` : text);
+const blockKey = ({ kind, callId, text }: Draft) => (callId ? `${kind} ${callId}` : text);
 
 /** Follows the context through the steps. */
-function follow(steps: Step[]): Draw {
+function followSteps(steps: Step[]): Draw {
   const draw: Draw = {
     blocks: [],
     epochs: [[]],
@@ -108,9 +108,9 @@ function follow(steps: Step[]): Draw {
     messages: 0,
   };
   for (const step of steps) {
-    if (step.type === "clear") clear(draw, step);
-    else if (step.type === "rewrite") rewrite(draw, step);
-    else goOn(draw, step);
+    if (step.type === "clear") clearResults(draw, step);
+    else if (step.type === "rewrite") rewriteHistory(draw, step);
+    else appendMessage(draw, step);
   }
   return draw;
 }
@@ -125,12 +125,12 @@ function add({ blocks, moments }: Draw, draft: Draft, message: number): number {
   return blocks.push({ ...draft, message, id: blocks.length, since: moments.length }) - 1;
 }
 
-const draftsOf = ({ calls }: Draw, message: Message) => message.parts.map((part) => toDraft(part, message, calls));
+const blockDrafts = ({ calls }: Draw, message: Message) => message.parts.map((part) => toDraft(part, message, calls));
 
 /** A message is added to the context; a reply is that of a model call. */
-function goOn(draw: Draw, step: Message): void {
+function appendMessage(draw: Draw, step: Message): void {
   const prompt = here(draw);
-  const drafts = draftsOf(draw, step);
+  const drafts = blockDrafts(draw, step);
   draw.charsPerToken = step.charsPerToken ?? draw.charsPerToken;
   if (isRequest(step) && drafts.length > 0)
     draw.requests.push({ moment: draw.moments.length, block: draw.blocks.length });
@@ -142,7 +142,7 @@ function goOn(draw: Draw, step: Message): void {
 }
 
 /** Results are cleared. */
-function clear(draw: Draw, { callIds }: Clear): void {
+function clearResults(draw: Draw, { callIds }: Clear): void {
   const text = "[Old tool result content cleared]";
   const cleared = new Set<string | undefined>(callIds);
   const old = blocksAt(draw, here(draw));
@@ -151,24 +151,24 @@ function clear(draw: Draw, { callIds }: Clear): void {
     const chars = block.chars - block.text.length + text.length;
     return isCleared ? add(draw, { ...block, text, chars, original: block.id }, block.message) : block.id;
   });
-  begin(draw, ids, { trigger: "micro" });
+  beginEpoch(draw, ids, { trigger: "micro" });
 }
 
 /** Messages take the place of the context. Blocks that were there before stay the same; a new summary brings its own files. */
-function rewrite(draw: Draw, step: Rewrite): void {
+function rewriteHistory(draw: Draw, step: Rewrite): void {
   draw.charsPerToken = step.charsPerToken ?? draw.charsPerToken;
-  const known = groupBy(blocksAt(draw, here(draw)), keyOf);
+  const known = groupBy(blocksAt(draw, here(draw)), blockKey);
   // Backwards: of texts that occur twice, the newest is the one that's kept.
   const ids = step.messages.toReversed().flatMap((message) => {
-    const [first, ...rest] = draftsOf(draw, message);
+    const [first, ...rest] = blockDrafts(draw, message);
     if (!first) return [];
-    const isNewSummary = message.isSummary && !known.has(keyOf(first));
+    const isNewSummary = message.isSummary && !known.has(blockKey(first));
     const drafts = [first, ...rest].reverse();
-    const found = drafts.map((draft) => (isNewSummary ? undefined : known.get(keyOf(draft))?.pop()));
+    const found = drafts.map((draft) => (isNewSummary ? undefined : known.get(blockKey(draft))?.pop()));
     const number = found.find((block) => block)?.message ?? draw.messages++;
     return drafts.map((draft, i) => keepOrAdd(draw, draft, found[i], number));
   });
-  begin(draw, ids.reverse(), step);
+  beginEpoch(draw, ids.reverse(), step);
 }
 
 /** @returns the id of the block that was found, or of a new one if it says something else now */
@@ -180,7 +180,7 @@ function keepOrAdd(draw: Draw, draft: Draft, found: Block | undefined, message: 
 }
 
 /** An epoch begins with a compaction; in a transcript that goes on from another one there is none. */
-function begin(draw: Draw, ids: number[], step: Pick<Rewrite, "trigger"> & Partial<Rewrite>): void {
+function beginEpoch(draw: Draw, ids: number[], step: Pick<Rewrite, "trigger"> & Partial<Rewrite>): void {
   const { trigger, usage, model } = step;
   const before = { ...here(draw), tokens: step.before };
   const old = new Set(draw.epochs.at(-1));
@@ -296,7 +296,7 @@ function sideOf(draw: Draw, { tokens, charsPerToken, ...extent }: Edge, by: "bef
 /** The timeline of a session of Claude Code or a transcript of s06; without model calls if the file is neither. */
 export function readTimeline(text: string): Timeline {
   const { format, steps, skipped } = readConversation(text);
-  const draw = follow(steps);
+  const draw = followSteps(steps);
   const { blocks, epochs, requests } = draw;
   const { moments, ...rest } = toTimeline(draw);
   const compactions = draw.compactions.map(({ before, after, ...rest }): Compaction => {

@@ -1,4 +1,5 @@
 /** A recorded run of a lesson as HTML: the script, what the next model call sends, the messages. All steps are in the page. */
+import { lineNamed } from "../../lesson/lines.ts";
 import type { Lesson } from "../../lesson/source.ts";
 import type { Block } from "../../trace/timeline.ts";
 import { type Highlight, highlightLines, lessonCalled } from "./code.ts";
@@ -19,23 +20,23 @@ export function player(name: string, prefix: string, highlight: Highlight, start
   const { says, inside, code = "", request } = steps[start] as Step;
   const isWhole = start === 0;
   const began = steps.findLastIndex(({ mark }, i) => i <= start && mark);
-  const span = spanOf(run);
+  const span = widestPrompt(run);
   const follows = isWhole ? `<label><input type="checkbox" class="follows" checked> ${labels.follows}</label>` : "";
   return `<section class="player vp-raw" v-pre aria-label="${labels.title(name)}" data-start="${start}" data-steps="${escaped(JSON.stringify(steps))}">
 <p class="head"><span><a href="${prefix && "../"}source/${file}.html">${file}</a> <code class="inside">${inside}</code></span> ${follows}</p>
-${script(lesson, highlight, isWhole)}
+${scriptPane(lesson, highlight, isWhole)}
 <p class="says" aria-live="polite"><span>${says}</span> <code>${escaped(code)}</code></p>
-${bar(run, span, request, labels)}
-<ol class="messages" tabindex="0" aria-label="messages">${items.map((item) => show(item, start, began, labels)).join("")}</ol>
-${controls(steps, start, run.threshold / span, span, labels)}
+${requestPane(run, span, request, labels)}
+<ol class="messages" tabindex="0" aria-label="messages">${items.map((item) => showItem(item, start, began, labels)).join("")}</ol>
+${controlPane(steps, start, run.threshold / span, span, labels)}
 </section>`;
 }
 
 const TALL = 16; // lines: of a longer loop a part is shown
 const PART = 6;
 
-function script(lesson: Lesson, highlight: Highlight, isWhole: boolean): string {
-  const start = lesson.lines.findIndex((line) => line.includes("function agentLoop"));
+function scriptPane(lesson: Lesson, highlight: Highlight, isWhole: boolean): string {
+  const start = lineNamed("start", lesson);
   const end = lesson.lines.indexOf("}", start);
   const lines = highlightLines(lesson, highlight).map((line, i) => `<span class="line" data-line=${i}>${line}</span>`);
   const rest = (part: string[]) => (isWhole ? `<span class="rest">${part.join("")}</span>` : "");
@@ -45,7 +46,7 @@ function script(lesson: Lesson, highlight: Highlight, isWhole: boolean): string 
 }
 
 /** How many tokens the whole width of the bar, or the height of a column, stands for. */
-function spanOf({ threshold, parent, tasks }: Run): number {
+function widestPrompt({ threshold, parent, tasks }: Run): number {
   const sizes = [parent, ...tasks].flatMap(({ calls }) =>
     calls.flatMap(({ moment, compactions }) => [
       moment.tokens,
@@ -56,7 +57,7 @@ function spanOf({ threshold, parent, tasks }: Run): number {
 }
 
 /** A lesson without a threshold has no bar. */
-function bar({ threshold, parent, tasks }: Run, span: number, request: Request, labels: Labels): string {
+function requestPane({ threshold, parent, tasks }: Run, span: number, request: Request, labels: Labels): string {
   const { label, read, fresh, cache } = request;
   const isCached = [parent, ...tasks].some(({ calls }) => calls.some(({ moment }) => moment.usage?.read));
   const count = (name: string, text: string) => `<span><i class="${name}"></i> ${text}</span>`;
@@ -68,7 +69,7 @@ function bar({ threshold, parent, tasks }: Run, span: number, request: Request, 
 }
 
 /** `threshold`: its share of the height of a column; `span`: the tokens of that height. */
-function controls(steps: Step[], start: number, threshold: number, span: number, labels: Labels): string {
+function controlPane(steps: Step[], start: number, threshold: number, span: number, labels: Labels): string {
   const button = (name: "previous" | "next", sign: string) =>
     `<button type="button" data-do="${name}" title="${labels[name]}" aria-label="${labels[name]}">${sign}</button>`;
   const icon = (mark: string, style = "") =>
@@ -90,7 +91,7 @@ ${button("previous", "‹")}${button("next", "›")}<button type="button" class=
 </div>`;
 }
 
-function show(item: Item, start: number, began: number, labels: Labels): string {
+function showItem(item: Item, start: number, began: number, labels: Labels): string {
   const { message, says = "", code, child, at, arrived, sent, struck, until, brief } = item;
   const from = at[0] ?? arrived;
   const last = Math.max(arrived, ...at);
