@@ -1,4 +1,4 @@
-/** `npm run docs:sync` and `npm run docs:check`, in the current folder. */
+/** `npm run docs:sync` and `npm run docs:check`, for the current folder. */
 import { docs } from "./pages.ts";
 
 const failures = await docs(process.argv[2] === "sync" ? "sync" : "check", process.cwd());

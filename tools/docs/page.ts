@@ -1,22 +1,32 @@
-/** A page and what is generated on it. */
+/** Reads a page and finds its directives, the marks around what is generated. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { lineAt } from "../lesson/source.ts";
 
-/** Takes down what is wrong and where (`docs/README.md:7`), so that a run names everything. */
+/** Collects problems with their place, such as `docs/README.md:7`, so that one run reports all of them. */
 export type Report = (where: string, what: string) => void;
-/** What is generated is between `start` and `end`, offsets in the page's text. */
-export type Directive = { inline: boolean; kind: string; args: string; line: number; start: number; end: number };
-/** `prose` is the text with blocks of code and generated blocks blanked out: offsets and lines stay the same. */
-export type Page = { file: string; text: string; prose: string; directives: Directive[] };
+export type Directive = {
+  inline: boolean;
+  kind: string;
+  args: string;
+  line: number;
+  start: number; // offset of the generated text
+  end: number;
+};
+export type Page = {
+  file: string;
+  text: string;
+  prose: string; // the text with blanks for code and generated blocks, so offsets and lines stay the same
+  directives: Directive[];
+};
 
-/** A block of code: the ticks, the language. */
+/** A block of code. Its groups are the ticks and the language. */
 export const FENCE = /^ *(`{3,})(.*?)\n.*?^ *\1`*$/gms;
 const BLOCK = /^<!-- sync: (\S+) ?([^\n]*) -->\n((?:(?!<!-- sync).)*?)^<!-- \/sync -->$|<!-- *\/?sync[^\n]*/gms;
 const VALUE = /^ *<!--=.*|<!--= (\w+) ?([^>\n]*?) -->([^<\n]*)<!--\/-->|<!--=.*|<!--\/-->/gm;
 
 const blank = (text: string) => text.replace(/[^\n]/g, " ");
-/** Blanks out code within sentences, but not what comments hold. */
+/** Blanks out code within sentences, but leaves comments alone. */
 export const withoutCode = (text: string): string =>
   text.replace(/<!--.*?-->|(`+)[^`](?:(?!\n\n).)*?\1(?!`)/gs, (code, ticks) => (ticks ? blank(code) : code));
 
@@ -44,7 +54,7 @@ export function readPage(root: string, file: string, report: Report): Page {
   return { file, text, prose, directives: directives.sort((a, b) => a.start - b.start) };
 }
 
-/** The words of a page's prose without tables, comments and the targets of links. */
+/** Counts the words of a page's prose without tables, comments and link targets. */
 export function countWords(prose: string): number {
   const text = prose.replace(/^ *\|.*$|<.*?>|\]\(.*?\)/gm, " ");
   return text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length;

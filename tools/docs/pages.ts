@@ -1,4 +1,4 @@
-/** Keeps the pages in step with the code. */
+/** Writes the generated parts into the pages, and checks the pages. */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { figures as costs } from "../bench/cost-chart.ts";
@@ -13,8 +13,8 @@ import { recordRuns } from "./runs.ts";
 import { checkTranslation } from "./translation.ts";
 
 /**
- * `sync` writes what is generated into the pages of a project; `check` finds what is stale, dead or too long.
- * @returns what is wrong, as `file:line: text`
+ * `sync` writes the generated parts into a project's pages, and `check` looks for parts that are stale and other problems.
+ * @returns the problems, as `file:line: text`
  */
 export async function docs(mode: "sync" | "check", root: string): Promise<string[]> {
   const failures: string[] = [];
@@ -33,9 +33,9 @@ export async function docs(mode: "sync" | "check", root: string): Promise<string
     if (mode === "sync") {
       if (text !== page.text) writeFileSync(join(root, file), text);
     } else {
-      const [has, wanted] = [page.text.split("\n"), text.split("\n")];
-      const at = has.findIndex((line, i) => line !== wanted[i]);
-      if (at >= 0) report(`${file}:${at + 1}`, `stale (run docs:sync): it has "${has[at]}" instead of "${wanted[at]}"`);
+      const [old, wanted] = [page.text.split("\n"), text.split("\n")];
+      const at = old.findIndex((line, i) => line !== wanted[i]);
+      if (at >= 0) report(`${file}:${at + 1}`, `stale (run docs:sync): it has "${old[at]}" instead of "${wanted[at]}"`);
       checkPage(root, page, report);
       checkTranslation(root, page, report);
     }
@@ -58,7 +58,7 @@ export async function docs(mode: "sync" | "check", root: string): Promise<string
   return failures.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
 }
 
-/** The text of each file of docs/figures, by path; none in a project without the recordings that they show. */
+/** Draws the files of docs/figures by path, as far as the project has the recordings that they show. */
 function drawFigures(root: string): Record<string, string> {
   const sources = { "tools/docs/runs/demo.jsonl": demoFigures, "tools/bench/public.json": costs };
   const drawn = Object.entries(sources).filter(([file]) => existsSync(join(root, file)));
@@ -66,7 +66,7 @@ function drawFigures(root: string): Record<string, string> {
   return Object.fromEntries(figures.map(([name, figure]) => [`docs/figures/${name}`, figure]));
 }
 
-/** Names the recordings that were made with other code of a lesson than it has now. Comments do not matter. */
+/** Reports recordings of a lesson whose code has changed since. Comments don't matter. */
 function checkRecordings(root: string, lessons: Map<string, Lesson>, report: Report): void {
   const recordings = [
     { file: "tools/bench/public.json", name: "s06", command: "npm run bench -- --public FOLDER" },

@@ -1,4 +1,4 @@
-/** What commands print, the same on every machine. */
+/** Records what commands print, in a form that is the same on every machine. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -7,10 +7,10 @@ import { basename, join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import pLimit from "p-limit";
 
-const TIMEOUT_MS = 600_000; // nothing takes that long unless it hangs
+const TIMEOUT_MS = 600_000; // only a command that hangs takes this long
 const SAME_PID = 'if (/\\/agents\\//.test(process.argv[1])) Object.defineProperty(process, "pid", { value: 4711 });';
 
-/** Makes a function that runs a command with `bash -c` in a copy of the project, once each, two at a time. */
+/** Returns a function that runs a command in a copy of the project. Each command runs once, and two at a time. */
 export function recorder(root: string): (command: string) => Promise<string> {
   const queue = pLimit(2);
   const seen = new Map<string, Promise<string>>();
@@ -21,9 +21,9 @@ export function recorder(root: string): (command: string) => Promise<string> {
   };
 }
 
-/** @throws when the command does not end in time */
+/** @throws if the command doesn't end in time */
 async function record(root: string, command: string): Promise<string> {
-  // Prompts hold the folder's path and the lesson's pid. Both are as long in every run, or prompts would differ in tokens.
+  // Prompts contain the folder's path and the lesson's pid, so their lengths are fixed: the same prompt has the same tokens.
   const base = realpathSync(tmpdir());
   const home = mkdtempSync(join(base, "docs".padEnd(60 - base.length, "-")));
   const cwd = join(home, "six-lessons");
@@ -36,7 +36,7 @@ async function record(root: string, command: string): Promise<string> {
       PATH: process.env.PATH,
       HOME: home,
       LANG: "C.UTF-8",
-      ANTHROPIC_BASE_URL: "http://127.0.0.1:9", // leads nowhere, and there is no key: pages need no network
+      ANTHROPIC_BASE_URL: "http://127.0.0.1:9", // nothing listens there, so no command needs the network
       NODE_OPTIONS: `--import=${join(home, "pid.mjs")}`,
       npm_config_update_notifier: "false",
     };
@@ -45,8 +45,8 @@ async function record(root: string, command: string): Promise<string> {
     const [code] = await once(child, "exit");
     try {
       process.kill(-Number(child.pid), "SIGKILL");
-    } catch {} // nothing that it started is left
-    if (code === null) throw new Error(`it did not end within ${TIMEOUT_MS / 1_000} s`);
+    } catch {} // there is nothing left to kill
+    if (code === null) throw new Error(`not finished after ${TIMEOUT_MS / 1_000} s`);
     const output = stable(readFileSync(join(home, "output"), "utf8").replaceAll(home, "~"));
     return code === 0 ? output : `${output}\n(exit code ${code})`.trimStart();
   } finally {
@@ -54,9 +54,9 @@ async function record(root: string, command: string): Promise<string> {
   }
 }
 
-/** Without colors, and without what differs from one run to the next. */
+/** Removes colors and whatever differs from run to run. */
 function stable(output: string): string {
-  const ids = new Map<string, string>(); // of tool calls: numbered in the order in which they appear
+  const ids = new Map<string, string>(); // tool calls are numbered in order of appearance
   const numbered = (id: string) =>
     ids.get(id) ?? ids.set(id, `toolu_${`${ids.size + 1}`.padStart(2, "0")}`).get(id) ?? id;
   return stripVTControlCharacters(output)

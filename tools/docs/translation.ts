@@ -1,14 +1,18 @@
-/** Keeps a Chinese page in step with its English one, section by section. */
+/** Compares a Chinese page with its English one, section by section. */
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { lineAt } from "../lesson/source.ts";
 import { FENCE, type Page, type Report, readPage } from "./page.ts";
 
-/** `text` is without what is generated; `directives` name that, in order. */
-type Section = { title: string; line: number; text: string; directives: string[] };
+type Section = {
+  title: string;
+  line: number;
+  text: string; // without the generated parts
+  directives: string[]; // the names of these parts, in order
+};
 
-/** The page that a Chinese one translates. */
+/** Returns the page that a Chinese page translates. */
 export function originalOf(file: string): string | undefined {
   const [, name] = /^docs\/zh\/(.*)$/.exec(file) ?? [];
   if (name === "README.md") return "README.md";
@@ -30,14 +34,14 @@ function sectionsOf({ text, directives }: Page): Section[] {
 const hashOf = ({ text }: Section) => createHash("sha256").update(text.replace(/\s+/g, " ")).digest("hex").slice(0, 8);
 
 /**
- * Each section of a Chinese page has `<!-- en: HASH -->`, which says what the English section was when they were compared.
- * Reports sections whose English has changed since, and generated parts that only one of the two has.
+ * Reports sections whose English text has changed and generated parts that only one of the two pages has. Each section of a
+ * Chinese page has `<!-- en: HASH -->`, the hash of the English section it was last compared with.
  */
 export function checkTranslation(root: string, page: Page, report: Report): void {
   const file = originalOf(page.file);
   if (!file) return;
   if (!existsSync(join(root, file))) {
-    report(page.file, `it translates ${file}, which does not exist`);
+    report(page.file, `it translates ${file}, which doesn't exist`);
     return;
   }
   const english = sectionsOf(readPage(root, file, () => {}));
