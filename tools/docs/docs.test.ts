@@ -1,4 +1,4 @@
-// The pages are in step with the code: `docs:sync` writes what is generated, `docs:check` names what is wrong.
+// `docs:sync` writes the generated parts into the pages, and `docs:check` reports what is wrong with them.
 
 import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -18,7 +18,6 @@ const write = (file: string, text: string) => writeFileSync(join(root, file), te
 
 const lesson = (header: string, step: number, more: string) => `/**
  * ${header}
- * See it compact: npx tsx agents/…
  */
 // #region config
 const STEP = ${step}; // per call
@@ -37,21 +36,16 @@ export function count(n: number): number {
 // Two more.
 const twice = (n: number) =>
   count(count(n));
-const HELP = \`count
-
-const more\`;
 const last = 1;
 // #endregion
 ${more}`;
-const HEADER =
-  "s01: count\n *\n * Counting is adding.\n *\n *     n ──▶ n + 1\n *\n * New in s01: config,\n *   count\n * Run: npx tsx agents/…";
 const TOOLS =
   'addTool({\n  name: "down",\n  run: (n) => n - STEP,\n});\naddTool({ name: "up", run: (n) => n + STEP });';
-write("agents/s01_count.ts", lesson(HEADER, 1, ""));
+write("agents/s01_count.ts", lesson("s01: count\n *\n * Counting is adding.", 1, ""));
 write("agents/s02_tools.ts", lesson("s02: tools\n *\n * A tool.", 2, `// #region tools\n${TOOLS}\n// #endregion\n`));
 for (const page of ["docs/s01_count.md", "docs/s02_tools.md"]) write(page, "");
 
-/** Syncs a page with one directive, an inline one if it begins with `=`. @returns what is there then */
+/** Syncs a page with one directive, and returns what was written there. `=` begins an inline directive. */
 async function sync(directive: string): Promise<string> {
   const inline = directive.startsWith("=");
   const start = inline ? `It is <!--${directive} -->` : `<!-- sync: ${directive} -->\n`;
@@ -62,14 +56,14 @@ async function sync(directive: string): Promise<string> {
   return readFileSync(join(root, "docs/page.md"), "utf8").slice(start.length, -end.length);
 }
 
-/** What is wrong with a page. */
+/** Checks a page and returns what is wrong with it. */
 async function check(page: string): Promise<string[]> {
   write("docs/page.md", `${page}\n`);
   return (await docs("check", root)).map((failure) => failure.replace("docs/page.md:", ""));
 }
 
 const fence = (language: string, text: string) => `\`\`\`${language}\n${text}\n\`\`\`\n`;
-/** What is shown of s02. */
+/** Returns the block that shows this text of s02. */
 const shown = (text: string, ...lines: [from: number, to: number][]) => {
   const links = lines.map(
     ([from, to]) => `[${from === to ? from : `${from}–${to}`}](../agents/s02_tools.ts#L${from}-L${to})`,
@@ -79,60 +73,47 @@ const shown = (text: string, ...lines: [from: number, to: number][]) => {
 
 test("a declaration is shown with its comment and a link to its lines", async () => {
   const text = lesson("", 2, "").split(/(?=\/\*\* One)|\n\n(?=\/\/ Two)/)[1] ?? "";
-  assert.equal(await sync("region s02 count: count"), shown(text, [12, 19]));
+  assert.equal(await sync("region s02 count: count"), shown(text, [11, 18]));
 });
 
-test("declarations that follow one another are one piece; the others have a blank line between", async () => {
-  assert.equal(await sync("region s02 tools: addTool down, addTool up"), shown(TOOLS, [30, 34]));
+test("adjacent declarations are shown together, and others with a blank line between them", async () => {
+  assert.equal(await sync("region s02 tools: addTool down, addTool up"), shown(TOOLS, [26, 30]));
   const text = "const last = 1;\n\n// Two more.\nconst twice = (n: number) =>\n  count(count(n));";
-  assert.equal(await sync("region s02 count: last, twice"), shown(text, [27, 27], [21, 23]));
+  assert.equal(await sync("region s02 count: last, twice"), shown(text, [23, 23], [20, 22]));
 });
 
-test("a template literal is shown to its end, whatever it holds", async () => {
-  assert.equal(await sync("region s02 count: HELP"), shown("const HELP = `count\n\nconst more`;", [24, 26]));
-});
-
-test("lines that hold a text are shown, moved to the left", async () => {
+test("lines are found by their text and shown without their indentation", async () => {
   const text = 'if (n > LIMIT) {\n  throw new Error("too many");\n}\n\nreturn n + STEP;';
-  assert.equal(await sync('region s02 count: "if (n" to "}", "return"'), shown(text, [14, 16], [18, 18]));
+  assert.equal(await sync('region s02 count: "if (n" to "}", "return"'), shown(text, [13, 15], [17, 17]));
 });
 
-test("a lesson's diagram and lists are shown as they are", async () => {
-  assert.equal(await sync("header s01"), fence("text", "n ──▶ n + 1\n\nNew in s01: config,\n  count"));
-});
-
-test("what changed since the lesson before is shown as a table and as a diff", async () => {
-  const table = `| region |  | lines | diff |
-| --- | --- | ---: | --- |
-| [\`config\`](../agents/s02_tools.ts#L8-L9) | changed | 2 | +1 −1 |
-| [\`tools\`](../agents/s02_tools.ts#L30-L34) | new | 5 | +5 −0 |
-| \`count\` | same |  |  |
+test("a table shows which regions are new, changed or the same as in the lesson before", async () => {
+  const table = `| region | | lines | diff |
+| :- | :- | -: | :- |
+| [\`config\`](../agents/s02_tools.ts#L7-L8) | changed | 2 | +1 −1 |
+| [\`tools\`](../agents/s02_tools.ts#L26-L30) | new | 5 | +5 −0 |
+| \`count\` | same | | |
 `;
   assert.equal(await sync("changes s02"), table);
-  const lines = "-const STEP = 1; // per call\n+const STEP = 2; // per call\n export const LIMIT = 2_000;";
-  const diff = fence("diff", `@@ config, line 8 @@\n${lines}`);
-  assert.equal(await sync("diff s02"), `<details>\n<summary>s01 → s02: config</summary>\n\n${diff}\n</details>\n`);
-  assert.equal(await sync("diff s02 config"), await sync("diff s02"));
-  assert.doesNotMatch(await sync("diff s02 count"), /config/);
 });
 
-test("the table of lessons has their ideas, how long they are and how long they take", async () => {
+test("the table of lessons has each idea, its lines and the time to read it", async () => {
   write("docs/s01_count.md", "word ".repeat(200));
   const table = `| lesson | the idea | lines | added | reading |
-| --- | --- | ---: | ---: | ---: |
-| [s01: count](s01_count.md) | Counting is adding | [34](../agents/s01_count.ts) | +18 | 2 min |
-| [s02: tools](s02_tools.md) | A tool | [35](../agents/s02_tools.ts) | +6 | 1 min |
+| :- | :- | -: | -: | -: |
+| [s01: count](s01_count.md) | Counting is adding | [24](../agents/s01_count.ts) | +15 | 2 min |
+| [s02: tools](s02_tools.md) | A tool | [31](../agents/s02_tools.ts) | +6 | 1 min |
 `;
   assert.equal(await sync("lessons"), table);
 });
 
-test("a command runs in a copy of the project; both streams are shown in order, and how it ended", async () => {
+test("a command runs in a copy of the project, and its streams are shown in order, with its exit code", async () => {
   const command = "echo '```'; rm -r agents; cat a >&2; echo ~ toolu_0123456789; exit 3";
   const output = "```\ncat: a: No such file or directory\n~ toolu_01\n(exit code 3)";
   assert.equal(await sync(`run ${command}`), `\`${fence("console", `$ ${command}\n${output}`).trimEnd()}\`\n`);
 });
 
-test("an output can be shown in part", async () => {
+test("a directive can ask for the head and tail of an output", async () => {
   assert.equal(await sync("run head 1 tail 2: seq 9"), fence("console", "$ seq 9\n1\n[…]\n8\n9"));
 });
 
@@ -168,21 +149,24 @@ user       tool_result  1
   ]);
 });
 
-test("lengths and constants are shown within a sentence", async () => {
-  assert.equal(await sync("= lines s02"), "35");
-  assert.equal(await sync("= lines s02 config"), "2");
+test("a constant is shown within a sentence, even if it isn't exported", async () => {
   assert.equal(await sync("= const s01 LIMIT"), "2,000");
-  assert.equal(await sync("= const s01 STEP"), "1"); // it is not exported
+  assert.equal(await sync("= const s01 STEP"), "1");
 });
 
-test("the bench on the public sessions is shown as a table and within a sentence", async () => {
-  const figures = JSON.parse(readFileSync(ours("tools/bench/public.json"), "utf8"));
-  write("tools/bench/public.json", JSON.stringify({ ...figures, forms: { two: { cost: 1234.567 } } }));
-  assert.equal(await sync("= bench forms.two.cost 1"), "1,234.6");
+test("results of the bench are shown in a table and within a sentence", async () => {
+  write(
+    "tools/bench/public.json",
+    '{ "replies": 1234.567, "strategies": { "two": { "cost": 1.234, "grounded": 0.5678 } } }',
+  );
+  assert.equal(await sync("= bench replies 1"), "1,234.6");
+  assert.equal(await sync("= cost two"), "1.23");
+  assert.equal(await sync("= grounded two"), "56.8");
+  write("tools/bench/public.json", readFileSync(ours("tools/bench/public.json"), "utf8"));
   assert.match(await sync("bench strategies"), /^\| strategy .*\n.*\n(\| .* \|\n)+$/);
 });
 
-test("figures are drawn again, and named when they are stale", async () => {
+test("stale figures are reported and drawn again", async () => {
   for (const file of ["tools/docs/runs/demo.jsonl", "tools/bench/public.json"])
     write(file, readFileSync(ours(file), "utf8"));
   const figures = ["demo.svg", "demo.zh.svg", "strategies.narrow.svg", "strategies.svg"].map(
@@ -238,34 +222,40 @@ test("a run is recorded as a trace, its subagent's apart, and named when the les
   );
 });
 
-test("the first line of a page that is stale is named", async () => {
+test("the first stale line of a page is reported", async () => {
   const page = `\n<!-- sync: run echo 1 -->\n${fence("console", "$ echo 1\n2")}<!-- /sync -->`;
   assert.deepEqual(await check(page), ['5: stale (run docs:sync): it has "2" instead of "1"']);
 });
 
-test("a directive that cannot be made is named, with what there is instead", async () => {
-  const directives = ["header s03", "heading s01", 'region s01 config: "X"', "region s01 config: X", "region s01 X"];
+test("a wrong directive is reported, with what it could say instead", async () => {
+  const directives = [
+    "changes s03",
+    "heading s01",
+    'region s01 config: "X"',
+    "region s01 config: X",
+    "region s01 X: X",
+  ];
   const page = directives.map((directive) => `<!-- sync: ${directive} -->\n<!-- /sync -->`).join("\n");
   assert.deepEqual(await check(`${page}\nIt is <!--= const s01 X -->1<!--/-->`), [
-    "1: header s03: there is no lesson s03; there are s01, s02",
-    "3: heading s01: there is no kind heading; there are region, header, changes, diff, run, lessons, history, bench",
+    "1: changes s03: there is no lesson s03; there are s01, s02",
+    "3: heading s01: there is no kind heading; there are region, changes, run, lessons, history, bench",
     '5: region s01 config: "X": the region has no line with X',
     "7: region s01 config: X: there is no declaration X; there are STEP, LIMIT",
-    "9: region s01 X: there is no region X; there are config, count",
-    "11: const s01 X: there is no constant X; there are STEP, LIMIT, HELP",
+    "9: region s01 X: X: there is no region X; there are config, count",
+    "11: const s01 X: there is no constant X; there are STEP, LIMIT",
   ]);
 });
 
-test("marks that do not pair up are named, but not those in code", async () => {
+test("marks that don't pair up are reported, except in code", async () => {
   const marks = "<!-- sync: lessons -->\nSee <!-- sync: lessons -->\n<!-- /sync -->";
-  const values = "It has <!--= lines s01 -->34 lines.\n<!--= lines s01 -->33<!--/--> lines begin a line.";
+  const values = "It has <!--= const s01 X -->34 lines.\n<!--= const s01 X -->33<!--/--> lines begin a line.";
   const found = await check(`${marks}\n${values}\n\`<!-- sync: X -->\`\n${fence("md", "<!--= X -->")}`);
   const rules = [...Array(3).fill("a block needs"), ...Array(2).fill("a value is")];
   assert.equal(found.length, 5);
   for (const [i, failure] of found.entries()) assert.match(failure, new RegExp(`^${i + 1}: .*: ${rules[i]} `));
 });
 
-test("links to files and headings that do not exist are named, but not those in code", async () => {
+test("dead links to files and headings are reported, except in code", async () => {
   const page = "# `One` [two](page.md)\n# One two\n[x](#one-two) [x](page.md#one-two-1) [x](https://x.invalid/#x)\n";
   assert.deepEqual(await check(`${page}[\`x\`](../agent/)\n[x](#three) \`[x](x.md)\``), [
     "4: dead link ../agent/: there is no agent/",
@@ -273,7 +263,7 @@ test("links to files and headings that do not exist are named, but not those in 
   ]);
 });
 
-test("italics are names of tests", async () => {
+test("words in italics that aren't the name of a test are reported", async () => {
   mkdirSync(join(root, "tests"));
   write("tests/a.test.ts", `test("adds one to n", () => {});\ntest(\`\${each}: adds \${n} at once\`, () => {});\n`);
   assert.deepEqual(
@@ -283,14 +273,14 @@ test("italics are names of tests", async () => {
   rmSync(join(root, "tests"), { recursive: true });
 });
 
-test("code that is too long for the column is named", async () => {
+test("code that is too wide is reported", async () => {
   const [fits, long] = ["–".repeat(120), "–".repeat(121)];
   assert.deepEqual(await check(fence("ts", `${fits}\n${long}`) + fence("diff", long)), [
     "3: code longer than 120 characters",
   ]);
 });
 
-test("a Chinese page has Chinese tables, and is named when its English has changed", async () => {
+test("a Chinese page has Chinese tables, and is reported if its English page has changed", async () => {
   mkdirSync(join(root, "docs/zh"), { recursive: true });
   const run = "<!-- sync: run echo hi -->\n<!-- /sync -->\n";
   write("docs/page.md", `# Page\n\nOne.\n\n## Two\n\n${run}`);
@@ -314,13 +304,13 @@ test("a Chinese page has Chinese tables, and is named when its English has chang
   const page = readFileSync(join(root, "docs/zh/page.md"), "utf8");
   assert.match(
     page,
-    /\| 课程 \|.*\n.*\n\| \[计数\]\(s01_count\.md\) \| 计数就是加法 \| \[34\]\(\.\.\/\.\.\/agents\/s01_count\.ts\)/,
+    /\| 课程 \|.*\n.*\n\| \[计数\]\(s01_count\.md\) \| 计数就是加法 \| \[24\]\(\.\.\/\.\.\/agents\/s01_count\.ts\)/,
   );
   assert.match(page, /\| 有改动 \|.*\n.*\| 新增 \|/);
   rmSync(join(root, "docs/zh"), { recursive: true });
 });
 
-test("punctuation that a Chinese page would not have is named, but not in code, links, comments and names of tests", async () => {
+test("unusual punctuation on a Chinese page is reported, except in code, links, comments and names of tests", async () => {
   mkdirSync(join(root, "docs/zh"), { recursive: true });
   mkdirSync(join(root, "tests"));
   write("tests/a.test.ts", `test("saves 40 % of it", () => {});\n`);
@@ -352,15 +342,15 @@ test("punctuation that a Chinese page would not have is named, but not in code, 
   for (const folder of ["docs/zh", "tests"]) rmSync(join(root, folder), { recursive: true });
 });
 
-test("a lesson's page that is too long is named; code, tables and what is generated are no words", async () => {
-  const rest = `| a table |\n\n${fence("ts", "code")}\n<!-- a comment -->\n<!-- sync: header s01 -->\n<!-- /sync -->\n`;
+test("pages that are too long are reported; code, tables and generated parts don't count as words", async () => {
+  const rest = `| a table |\n\n${fence("ts", "code")}\n<!-- a comment -->\n<!-- sync: run echo words -->\n<!-- /sync -->\n`;
   const page = `${rest}${"a [word](page.md) –\n".repeat(210)}${"word ".repeat(380)}`;
   write("docs/page.md", "");
   write("docs/s01_count.md", page);
   assert.deepEqual([await docs("sync", root), await docs("check", root)], [[], []]);
   write("docs/s01_count.md", `${readFileSync(join(root, "docs/s01_count.md"), "utf8")}${"word\n".repeat(10)}`);
   assert.deepEqual(await docs("check", root), [
-    "docs/s01_count.md: 235 lines, more than 230",
+    "docs/s01_count.md: 233 lines, more than 230",
     "docs/s01_count.md: 810 words of prose, more than 800",
   ]);
   write("docs/s01_count.md", fence("text", "a\n".repeat(90)) + fence("sh", "a\n".repeat(50)));
