@@ -6,27 +6,42 @@ import { lineAt } from "../lesson/source.ts";
 import { countWords, FENCE, type Page, type Report, withoutCode } from "./page.ts";
 
 export function checkPage(root: string, page: Page, report: Report): void {
-  const { file, text, prose } = page;
+  checkWidth(page, report);
+  checkLinks(root, page, report);
+  checkItalics(root, page, report);
+  checkSizes(page, report);
+  if (page.file.startsWith("docs/zh/")) checkChinese(page, report);
+}
+
+function checkWidth({ file, text }: Page, report: Report): void {
   for (const { 0: block, 2: language = "", index } of text.matchAll(FENCE)) {
     const limit = /^(diff|console)/.test(language) ? 160 : 120;
     for (const [i, line] of block.split("\n").entries())
       if (line.length > limit) report(`${file}:${lineAt(text, index) + i}`, `code longer than ${limit} characters`);
   }
+}
+
+function checkLinks(root: string, { file, text, prose }: Page, report: Report): void {
   for (const { 1: url = "", index } of withoutCode(prose).matchAll(/\]\(([^\s)]+)/g)) {
     const error = linkError(root, file, url);
     if (error) report(`${file}:${lineAt(text, index)}`, `dead link ${url}: ${error}`);
   }
+}
+
+function checkItalics(root: string, { file, text, prose }: Page, report: Report): void {
   const tests = testNames(root);
   for (const { 1: name = "", index } of withoutCode(prose).matchAll(NAME_OF_A_TEST)) {
     const isTest = tests.some((pattern) => pattern.test(name.replace(/\s+/g, " ")));
     if (!isTest) report(`${file}:${lineAt(text, index)}`, `there is no test "${name}"; italics are for names of tests`);
   }
-  const limits: Record<string, number> = LIMITS.find(([pages]) => pages.test(file))?.[1] ?? {};
+}
+
+function checkSizes(page: Page, report: Report): void {
+  const limits: Record<string, number> = LIMITS.find(([pages]) => pages.test(page.file))?.[1] ?? {};
   for (const [what, size] of Object.entries(sizesOf(page))) {
     const limit = limits[what] ?? Infinity;
-    if (size > limit) report(file, `${number(size)} ${what}, more than ${number(limit)}`);
+    if (size > limit) report(page.file, `${number(size)} ${what}, more than ${number(limit)}`);
   }
-  if (file.startsWith("docs/zh/")) checkChinese(file, prose, report);
 }
 
 const LIMITS: [pages: RegExp, limits: Partial<ReturnType<typeof sizesOf>>][] = [
@@ -69,7 +84,7 @@ const MISTAKES: [what: string, pattern: RegExp][] = [
 ];
 
 /** Skips code, links, comments and names of tests. */
-function checkChinese(file: string, prose: string, report: Report): void {
+function checkChinese({ file, prose }: Page, report: Report): void {
   const text = prose
     .replace(/(`+)[^`].*?\1(?!`)/g, "`")
     .replace(/<.*?>|(?<=\])\(.*?\)/g, "")
