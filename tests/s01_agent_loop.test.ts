@@ -114,14 +114,6 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
     assert.deepEqual([error, sent.length], [undefined, 52]);
   });
 
-  test("throws if a call of the model fails, and leaves the messages as they were before that call", async () => {
-    expectRejection(/invalid x-api-key/);
-    server.fail(PASS, { kind: "status", status: 401 });
-    const { error, messages, results } = await loop(lesson, [bash("echo done")]);
-    assert.match(error ?? "", /401/);
-    assert.deepEqual([rolesOf(messages), outputs(results)], [["user", "assistant", "user"], ["done"]]);
-  });
-
   for (const [part, count, what] of [
     ["agentLoop", 2, "every call of a reply has a result after Ctrl-C"],
     ["runCall", 1, "the result of a call that Ctrl-C stopped is an error"],
@@ -269,18 +261,6 @@ onEach({ s01, s06 }, (lesson, test) => {
       assert.equal(error, undefined);
       assert.deepEqual(textsIn(messages), ["first", "second"]);
       assert.deepEqual(textsIn(messages.slice(-1), "assistant"), ["All done."]);
-    });
-
-    test("is tried again by the SDK if the API is busy; if that fails, its request stays, with a note", async () => {
-      server.fail(BUSY, BUSY);
-      for (const message of [/Overloaded/, /Overloaded/, /invalid x-api-key/]) expectRejection(message);
-      assert.equal((await turn(lesson, [say("made it")])).error, undefined);
-      server.fail({ kind: "status", status: 401 });
-      const { error, messages } = await turn(lesson, [], { request: "first" });
-      assert.match(error ?? "", /401/);
-      const prompt = await goOn(lesson, messages);
-      assert.equal(textsIn(prompt)[0], "first");
-      checkStopped(prompt, "first");
     });
 
     for (const [what, failures] of [

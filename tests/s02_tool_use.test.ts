@@ -120,22 +120,6 @@ onEach({ s02, s06 }, (lesson, test) => {
     );
   });
 
-  test("after Ctrl-C at the question, no file changes and no other call runs", async () => {
-    const stop = new AbortController();
-    const approve: Approve = async () => {
-      stop.abort(new Error("interrupted"));
-      stop.signal.throwIfAborted();
-    };
-    writeFileSync("f", "old");
-    const calls = call(use("write_file", { path: "f", content: "new" }), use("read_file", { path: "f" }));
-    const { results } = await loop(lesson, [calls], { signal: stop.signal, approve });
-    assert.deepEqual(
-      results.map(({ failed }) => failed),
-      [true, true],
-    );
-    assert.equal(contentOf("f"), "old");
-  });
-
   step("runEdit");
   test("file tools and bash see what the calls before them did", async () => {
     const results = await calling([

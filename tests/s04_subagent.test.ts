@@ -74,25 +74,6 @@ onEach({ s04, s06 }, (lesson, test) => {
     assert.doesNotMatch(JSON.stringify(messages), /I look first|what it saw|what it thinks/);
   });
 
-  test("each task in a reply has one result, in the order of the calls", async () => {
-    const three = call(
-      use("task", { prompt: "one" }),
-      use("bash", { command: "echo between" }),
-      use("task", { prompt: "two" }),
-    );
-    const { results, sent } = await turn(lesson, [three, bash("true"), say("first"), say("second"), done]);
-    assert.deepEqual(
-      results.map(({ text }) => text),
-      ["first", "between", "second"],
-    );
-    assert.deepEqual(plain(sent[3]?.messages ?? []), plain([user("two")]));
-  });
-
-  test("a subagent has no limit of rounds either", async () => {
-    const rounds = Array(51).fill(call(use("none", {})));
-    assert.equal((await taskBy(...rounds, say("in the end"))).text, "in the end");
-  });
-
   for (const [what, failure, reason] of [
     ["a rejected request", { kind: "status", status: 400, message: "this is wrong" }, /this is wrong/],
     ["a refusal", { kind: "refusal" }, /./],
@@ -111,11 +92,6 @@ onEach({ s04, s06 }, (lesson, test) => {
       assert.match(`${failed} ${text}`, new RegExp(`true .*${reason.source}`, "s"), "is_error, and the reason");
     });
   }
-
-  test("an empty reply of a subagent is an error, not an empty answer", async () => {
-    const { text, failed } = await taskBy(call());
-    assert.match(`${failed} ${text}`, /true ./, "is_error, and a reason");
-  });
 
   test("Ctrl-C stops the subagent with its parent, and every call has a result", async () => {
     const stop = new AbortController();

@@ -334,14 +334,6 @@ describe("layer 1", () => {
     assert.equal(fs.readFileSync(saved, "utf8").length, 60_000);
   });
 
-  test("leaves what the user said instead of yes", async () => {
-    const reason = "because the build needs it ".repeat(8);
-    const talk = talkTo(s06);
-    talk.options.approve = () => Promise.reject(new Error(`not run: the user said: ${reason}`));
-    await talk.ask("clean up", bash("rm -r build"), say("ok"));
-    assert.ok(contents(s06.microCompact(talk.messages, 0))[0]?.includes(reason));
-  });
-
   test("and a summary leave unanswered calls with their results, wherever in the reply the calls are", async () => {
     const [reply, results] = round("bash", "x".repeat(400), "call_1") as [Messages[number], Messages[number]];
     const calls = [...blocksOf(reply), { type: "text" as const, text: "I wait for it." }]; // the call isn't the last block
@@ -390,18 +382,6 @@ describe("layer 2", () => {
     const unplanned = await longTalk();
     await unplanned.compact(say("A summary."));
     assert.deepEqual(afterSummary(unplanned.messages, "A summary."), [""], "an empty todo list is left out");
-  });
-
-  test("within a turn keeps the order: the request, what was done for it, the calls in progress", async () => {
-    fileOf("a.txt", 6_000);
-    const talk = talkTo(small);
-    await talk.ask("first", say("words ".repeat(300)));
-    const { sent } = await talk.ask("second", reader("a.txt", 7));
-    const histories = sent.filter((request) => !asksForSummary(request)).map(({ messages }) => outline(messages));
-    const after = histories.filter((history) => history.includes("compressed") && history.length === 4);
-    assert.ok(after.length >= 2, "there was a second summary");
-    for (const history of after) assert.deepEqual(history, ["second", "compressed", "calls", "results"]);
-    for (const history of histories) assert.ok(history.includes("second"), "the request is in every prompt");
   });
 
   test("keeps every request since the last final reply, word for word, and that they were stopped", async () => {
@@ -803,64 +783,6 @@ describe("a turn", () => {
     assert.equal(fs.readFileSync(talk.state.file, "utf8"), file, "the transcript");
     const { error } = await talk.ask("words ".repeat((0.48 * 12_000 * 3) / 6), say("ok"));
     assert.equal(error, "", "a little less is fine");
-  });
-
-  test("that fails is followed by a note, once, whatever the reason, and what was done stays", async () => {
-    const status = (status: 400 | 401 | 429 | 529, message?: string): Failure[] =>
-      Array(status > 401 ? 3 : 1).fill({ kind: "status", status, message, retryAfter: 0.001 }); // the SDK tries thrice
-    const reasons: [Failure[], RegExp?][] = [
-      [[{ kind: "drop" }]],
-      [[{ kind: "error_event" }]],
-      [[{ kind: "max_tokens" }]],
-      [status(401), /x-api-key/],
-      [status(429), /rate limit/],
-      [status(529), /Overloaded/],
-      [status(400, "Your credit balance is too low to access the API."), /credit balance/],
-    ];
-    for (const [failures, rejection] of reasons) {
-      const talk = talkTo(s06);
-      if (rejection) for (const _ of failures) expectRejection(rejection);
-      server.fail(FINE, ...failures);
-      let calls = 0;
-      const { error } = await talk.ask("build it", () => (calls++ === 0 ? bash("echo built") : say("one, two")));
-      assert.notEqual(error, "");
-      assert.deepEqual(outline(talk.messages), ["build it", "calls", "results", "note"], error);
-      assert.deepEqual(contents(talk.messages), ["built"]);
-    }
-    const talk = talkTo(s06);
-    await talk.interrupted("delete it", bash("true"));
-    expectRejection(/Bad request/);
-    server.fail({ kind: "status", status: 400 });
-    await talk.ask("something wrong");
-    const { sent } = await talk.ask("thanks", say("ok"));
-    assert.deepEqual(outline(sent[0]?.messages), ["delete it", "note", "thanks"], "what wasn't answered is dropped");
-  });
-
-  test("loses what the API rejects: the request, or the last calls with their results", async () => {
-    const talk = talkTo(s06);
-    await talk.ask("first", bash("echo one"), say("ok"));
-    const before = structuredClone(talk.messages);
-    for (const [said, left] of [
-      [[], []],
-      [[bash("echo two")], ["second", "note"]],
-      [
-        [bash("echo two"), bash("echo three")],
-        ["second", "calls", "results", "note"],
-      ],
-    ] as const) {
-      const { messages, ask } = talkTo(s06, structuredClone(before), talk.options);
-      expectRejection(/Bad request/);
-      server.fail(...said.map(() => FINE), { kind: "status", status: 400 });
-      assert.match((await ask("second", ...said)).error, /Bad request/);
-      assert.deepEqual(outline(messages), ["first", "calls", "results", "ok", ...left]);
-      assert.deepEqual(messages.slice(0, 4), before, "the thinking before it stays");
-      assert.equal((await ask("go on", say("ok"))).error, "");
-    }
-    const long = await longTalk();
-    expectRejection(/Bad request/);
-    server.fail(FINE, { kind: "status", status: 400 });
-    await long.ask("second", say("A summary."));
-    assert.deepEqual(outline(long.messages), ["compressed"], "a summary was answered");
   });
 
   test("may be summarized again, even if the turn before stayed past the threshold for three rounds", async () => {
