@@ -27,7 +27,7 @@ const outputs = (results: { text: string }[]) => results.map(({ text }) => text)
 const pidIn = (name: string, cwd: string) => Number(readFileSync(join(cwd, name), "utf8"));
 const hasPid = (name: string, cwd: string) => isThere(name, cwd) && pidIn(name, cwd) > 0;
 const hasEnded = (name: string, cwd: string) => !hasPid(name, cwd) || !isRunning(pidIn(name, cwd));
-/** Runs until it is killed or its folder is gone, with a child that ignores SIGTERM. Their ids are in two files. */
+/** Runs until it's killed or its folder is gone, with a child that ignores SIGTERM. Two files have their ids. */
 const ENDLESS = `(trap '' TERM; sh -c 'echo $PPID' > child; while [ -e child ]; do sleep 1; done) & echo $$ > parent
 while [ -e child ] || [ -e parent ]; do wait; done`;
 const isUp = (cwd: string) => hasPid("child", cwd) && hasPid("parent", cwd);
@@ -35,17 +35,17 @@ const bothEnd = (cwd: string) => until(() => hasEnded("child", cwd) && hasEnded(
 /** Waits for a file `go`, or until its folder is gone because the test run was stopped. */
 const UNTIL_GO = 'until [ -e go ] || [ ! -d "$PWD" ]; do sleep 0.02; done';
 const goOnIn = (cwd: string) => writeFileSync(join(cwd, "go"), "");
-/** More than the stream delivers before anyone can press Ctrl-C. */
+/** A reply that is still streaming when Ctrl-C comes. */
 const ENDLESS_REPLY = say("word ".repeat(20_000));
 const SLOWLY: Failure = { kind: "slow", delay: 50 };
 const BUSY: Failure = { kind: "status", status: 529, retryAfter: 0.01 };
 const MALFORMED: Failure = { kind: "status", status: 400, message: "this request is malformed" };
 
 const kindOf = ({ failed }: { failed: boolean }) => (failed ? "an error" : "no error");
-const WHY = /^\w+: .*\w/; // the name of an error, and what it says
+const WHY = /^\w+: .*\w/; // an error's name and its message
 beforeEach(harness.emptyWorkspace);
 
-// A test runs on s01, on s06, and on each lesson between them that changes the region the test is about.
+// A test runs on s01, on s06, and on each lesson in between that changes the region it tests.
 
 onEach({ s01, s02, s03, s04, s05, s06 }, (lesson, test) => {
   step("agentLoop");
@@ -64,7 +64,7 @@ onEach({ s01, s02, s03, s04, s05, s06 }, (lesson, test) => {
 
 onEach({ s01, s03, s04, s06 }, (lesson, test) => {
   step("agentLoop");
-  test("calls the model until a reply has no tool calls, and returns that reply; the messages grow in place", async () => {
+  test("calls the model until a reply has no tool calls, then returns that reply; the messages grow in place", async () => {
     const first = call({ type: "text", text: "First one." }, use("bash", { command: "echo one" }));
     const replies = [first, bash("echo two"), say("It printed: one, two")];
     const { error, reply, messages, results, sent } = await loop(lesson, replies);
@@ -77,7 +77,7 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
 
   test("runs the calls of a reply one after the other, and returns their results in that order in one message", async () => {
     const content = [1, 2, 3].map((i) => use("bash", { command: `echo ${i} >> log; cat log` }, `call_${i}`));
-    const before: string[] = []; // what earlier calls had done when the next was asked about
+    const before: string[] = []; // what had run when each question was asked
     const approve = async () => void before.push(isThere("log") ? readFileSync("log", "utf8") : "");
     const { messages, results } = await loop(lesson, [call(...content), say("done")], { approve });
     assert.deepEqual(
@@ -99,7 +99,7 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
     assert.deepEqual([ended.error, ended.sent.length], [undefined, 1]);
   });
 
-  test("sends thinking back unchanged, also between calls", async () => {
+  test("sends thinking back unchanged, even between calls", async () => {
     const thinking = { type: "thinking", thinking: "first this" } as const;
     const command = use("bash", { command: "true" });
     const reply = call(thinking, { type: "redacted_thinking" }, command, thinking, command);
@@ -109,7 +109,7 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
     await goOn(lesson, messages);
   });
 
-  test("goes on for more than fifty rounds", async () => {
+  test("runs for more than fifty rounds if the model keeps calling tools", async () => {
     const { error, sent } = await loop(lesson, [...Array(51).fill(call(use("none", {}))), say("done")]);
     assert.deepEqual([error, sent.length], [undefined, 52]);
   });
@@ -151,7 +151,7 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
     await goOn(lesson, messages);
   });
 
-  test("prints a result, or the head and tail of a long one", async () => {
+  test("prints a result, but only the head and tail if it's long", async () => {
     const { printed } = await loop(lesson, [bash("seq 2000"), say("All counted.")]);
     assert.match(printed, /^1\n2\n(.|\n)*\n1999\n2000\n(.|\n)*All counted\.\n/m);
     assert.doesNotMatch(printed, /\n1000\n/);
@@ -168,7 +168,7 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
   });
 });
 
-// In s06 a long result goes to disk.
+// s06 saves a long result to disk instead.
 onEach({ s01, s03, s04 }, (lesson, test) => {
   step("runCall");
   test("sends the head and tail of a result of more than 50,000 characters, and a note", async () => {
@@ -223,7 +223,7 @@ onEach({ s01, s02, s06 }, (lesson, test) => {
   test("runs nothing after Ctrl-C at the question, or before the turn has begun", async () => {
     const stop = new AbortController();
     const approve = async () => {
-      if (stop.signal.aborted) return; // nobody should ask again
+      if (stop.signal.aborted) return; // a second question would allow the call
       stop.abort(new Error("interrupted"));
       stop.signal.throwIfAborted();
     };
@@ -238,13 +238,13 @@ onEach({ s01, s02, s06 }, (lesson, test) => {
 });
 
 onEach({ s01, s06 }, (lesson, test) => {
-  /** Checks that a prompt says, after this request, that it was stopped. A prompt without the request is fine. */
+  /** Checks that a note after this request says it was stopped. A prompt without the request is fine. */
   function checkStopped(prompt: harness.Messages, request: string): void {
     const texts = textsIn(prompt);
     if (!texts.includes(request)) return;
     assert.match(texts[texts.indexOf(request) + 1] ?? "nothing", STOPPED, `the note after "${request}"`);
   }
-  /** A turn that Ctrl-C stops in the command WAIT. */
+  /** Presses Ctrl-C while a turn runs the command WAIT. */
   async function interruptedTurn(reply: Reply, request: string) {
     const stop = new AbortController();
     const running = turn(lesson, [reply], { signal: stop.signal, request });
@@ -255,7 +255,7 @@ onEach({ s01, s06 }, (lesson, test) => {
 
   describe("a turn", () => {
     step("runTurn");
-    test("adds its request, and ends when the answer is there", async () => {
+    test("adds its request and ends with the answer", async () => {
       const { messages } = await turn(lesson, [say("fine")], { request: "first" });
       const { error } = await turn(lesson, [bash("echo ran"), say("All done.")], { messages, request: "second" });
       assert.equal(error, undefined);
@@ -358,10 +358,10 @@ onEach({ s01, s06 }, (lesson, test) => {
   });
 });
 
-// s06 makes room instead.
+// s06 shortens the prompt instead.
 onEach({ s01 }, (lesson, test) => {
   step("runTurn");
-  test("the conversation recovers from results that make every prompt too long, although Ctrl-C came after them", async (t) => {
+  test("the conversation recovers from results that make every prompt too long, even if Ctrl-C followed them", async (t) => {
     const stop = new AbortController();
     const running = turn(lesson, [bash("seq 20000", WAIT)], { signal: stop.signal });
     await until(() => isThere("begun"));
@@ -388,7 +388,7 @@ onEach({ s01 }, (lesson, test) => {
 });
 
 onEach({ s01, s06 }, (lesson, test) => {
-  describe("what comes back from the model", () => {
+  describe("a reply", () => {
     step("checkReply");
     const before: ReplyBlock = { type: "thinking", thinking: "before" };
     const after: ReplyBlock = { type: "thinking", thinking: "after" };
@@ -411,13 +411,13 @@ onEach({ s01, s06 }, (lesson, test) => {
       });
     }
 
-    test("accepts a reply that is nothing but a text, or nothing but a call", async () => {
+    test("accepts a reply that is only text or only a call", async () => {
       const replies = [bash("echo ran"), say("fine")].map((reply) => ({ ...reply, thinks: false }));
       const { error, messages, results } = await loop(lesson, replies);
       assert.deepEqual([error, outputs(results), textsIn(messages, "assistant")], [undefined, ["ran"], ["fine"]]);
     });
 
-    test("keeps a text unchanged in any language, but no thinking after it", async () => {
+    test("keeps text unchanged in any language and drops thinking after it", async () => {
       const text: ReplyBlock = { type: "text", text: "完成了。\n" };
       const { error, messages } = await loop(lesson, [call(before, text, after, command), call(before, text, after)]);
       assert.equal(error, undefined);
@@ -445,7 +445,7 @@ onEach({ s01, s06 }, (lesson, test) => {
       });
     }
 
-    // s06 makes room for a reply that fills the window, and tries again.
+    // If a reply fills the window, s06 shortens the prompt and tries again.
     for (const kind of lesson === s01 ? (["max_tokens", "context_window"] as const) : (["max_tokens"] as const)) {
       test(`drops a reply that is cut off (${kind}), and runs none of its calls`, async () => {
         server.fail(PASS, { kind });
@@ -471,7 +471,7 @@ onEach({ s01, s06 }, (lesson, test) => {
     });
 
     step("runTurn");
-    test("takes a turn out of the conversation even if the refusal has no words", async () => {
+    test("takes a refused turn out of the conversation even if the refusal has no text", async () => {
       const { messages } = await turn(lesson, [say("fine")], { request: "first" });
       await turn(lesson, [bash("true"), { ...call(), stop_reason: "refusal" }], { messages, request: "something bad" });
       assert.deepEqual(rolesOf(messages), ["user", "assistant"], "what was there before");
@@ -496,7 +496,7 @@ onEach({ s01, s06 }, (lesson, test) => {
       assert.equal(await run("cat new"), "here");
     });
 
-    test("says how the command ended unless with 0, and that there was no output", async () => {
+    test("says how a command ended unless with exit code 0, and says so if there was no output", async () => {
       assert.match(await run("echo some; exit 3"), /^some\n.*\b3\b/);
       assert.match(await run("true"), /./);
       assert.match(await run("kill -9 $$"), /SIGKILL|137|\b9\b/);
@@ -519,7 +519,7 @@ onEach({ s01, s06 }, (lesson, test) => {
       }
     });
 
-    test("keeps characters of several bytes whole in long output", async () => {
+    test("doesn't split multi-byte characters in long output", async () => {
       assert.doesNotMatch(await run("yes x中文字 | head -n 9000"), /\ufffd/);
     });
 
@@ -530,7 +530,7 @@ onEach({ s01, s06 }, (lesson, test) => {
     });
   });
 
-  test("control and text-direction characters are shown harmlessly, and line ends as such", async () => {
+  test("control and text-direction characters are replaced when printed, but newlines stay", async () => {
     const evil = "\x1b]0;owned\x07\x1b[2J\u202e\x9b31m";
     const { printed } = await loop(lesson, [bash(`printf '%s' '${evil}'`), say(`one\r\ntwo ${evil}`)]);
     assert.match(printed, /one\ntwo �\]0;owned/);
@@ -538,9 +538,9 @@ onEach({ s01, s06 }, (lesson, test) => {
   });
 });
 
-// --- side by side, each in a folder of its own -----------------------------------------------------------------------
+// --- in parallel, each test in its own folder -------------------------------------------------------------------------
 
-const signals: [pid: number, signal?: string | number][] = []; // all that were sent
+const signals: [pid: number, signal?: string | number][] = []; // all signals sent
 const { kill } = process;
 process.kill = (...signal) => {
   signals.push(signal);
@@ -564,12 +564,12 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
       const job = (name: string) => `(${UNTIL_GO}; head -c 300000 /dev/zero && touch ${name})`;
       const output = await run(cwd, `${job("quiet")} > /dev/null 2>&1 & ${job("loud")} & echo begun`, stop.signal);
       assert.match(output, /^begun\n.+/);
-      stop.abort(); // too late for a command that has ended
+      stop.abort(); // the command has already ended
       goOnIn(cwd);
       await until(() => ["quiet", "loud"].every((name) => isThere(name, cwd)));
     });
 
-    test("Ctrl-C ends a command's whole process group with SIGTERM, and later with SIGKILL what is left of it", async (t) => {
+    test("Ctrl-C ends a command's whole process group with SIGTERM, then whatever is left with SIGKILL", async (t) => {
       const cwd = newFolder(t);
       const stop = new AbortController();
       const running = run(cwd, `echo begun; ${ENDLESS}`, stop.signal);
@@ -595,7 +595,7 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
 
   // --- the program ---------------------------------------------------------------------------------------------------
 
-  // s02 to s04 have the same main as s01, and that of s05 only announces the skills first.
+  // The main of s02 to s04 is the same as in s01, and s05 only announces the skills first.
   const PROGRAMS = ["s01_agent_loop", "s06_context_compact"];
   for (const lesson of PROGRAMS) {
     const short = lesson.slice(0, 3);
@@ -645,7 +645,7 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
       assert.match(run.screen(), /All done\.\n(\[.*\n)?$/);
     });
 
-    test(`${short}: everything it prints arrives at a slow reader, error messages as well, and so does the exit code`, async (t) => {
+    test(`${short}: a slow reader gets everything it prints, including error messages, and the exit code`, async (t) => {
       const message = `${"%".repeat(550_000)} is too much`;
       const run = await start(t, lesson, [], {
         input: "1\n2\n",
@@ -772,7 +772,7 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
           run.type(keys);
           await run.waitFor(INTERRUPTED);
           await run.waitFor(prompt);
-          run.type(CTRL_C); // the second of two in a row arrives at the prompt
+          run.type(CTRL_C); // a second Ctrl-C reaches the prompt
         };
         await run.waitFor(prompt);
         run.type("first\r");
@@ -796,7 +796,7 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
         await run.waitFor("still here");
         await run.waitFor(prompt);
         run.type(CTRL_D);
-        assert.equal(await run.ended, 1, "a request has failed");
+        assert.equal(await run.ended, 1, "a request failed");
         const asked = textsIn(run.journal[4]?.request.messages ?? []).filter((text) => !STOPPED.test(text));
         assert.deepEqual(asked, ["first", "second", "third", "fourth", "fifth"]);
         assert.ok(!isThere("never", run.cwd), "nothing has run unasked");
@@ -805,7 +805,7 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
 
     test(`${short}: Ctrl-Z does nothing, at the prompt, at a question or during a command`, inTerminal, async (t) => {
       const replies = [bash(WAIT), say("First done."), say("Second done.")];
-      const shell = (agent: string) => `set -m; ${agent}; exit $?`; // with job control, as in an interactive shell
+      const shell = (agent: string) => `set -m; ${agent}; exit $?`; // with job control, like an interactive shell
       const run = await start(t, lesson, [], { replies, terminal: true, shell });
       await run.waitFor(prompt);
       run.type(`${CTRL_Z}first\r`);
@@ -840,7 +840,7 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
         const draft = `${"long ".repeat(25)}END`;
         run.type(draft);
         await run.waitFor("END");
-        run.type("X\x7f"); // after a correction readline redraws the line, and knows how many rows it has
+        run.type("X\x7f"); // a correction makes readline redraw the line and count its rows
         await run.waitFor("END");
         goOnIn(run.cwd);
         await run.waitFor(QUESTION);
@@ -868,10 +868,10 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
       `${short}: lines that arrive together are one request once Enter ends the last: a paste of 100 KB, or lines typed during a turn`,
       inTerminal,
       async (t) => {
-        const job = "(while [ -e begun ]; do sleep 0.05; done) &"; // it holds the output, but not the agent
+        const job = "(while [ -e begun ]; do sleep 0.05; done) &"; // keeps the output open, but doesn't block the agent
         const replies = [bash(`${WAIT}; ${job}`), say("First done."), say("Second done.")];
         const run = await start(t, lesson, ["-y"], { replies, terminal: true });
-        /** Types key by key, each after the one before it is on the screen: nobody may have sent the line by then. */
+        /** Types one key at a time and waits for each to appear, so the line can't have been sent yet. */
         const typeSlowly = async (keys: string) => {
           for (const key of keys) {
             run.type(key);
@@ -916,13 +916,13 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
     test(`${short}: the running command ends with the agent when its terminal is closed`, inTerminal, async (t) => {
       const run = await start(t, lesson, ["-y", "go"], { replies: [bash(ENDLESS)], terminal: true });
       await until(() => isUp(run.cwd));
-      run.child.kill("SIGKILL"); // script is the terminal
+      run.child.kill("SIGKILL"); // the child is script, which plays the terminal
       await bothEnd(run.cwd);
     });
   }
 
   const isRoot = process.getuid?.() === 0;
-  test("s01: goes on after Ctrl-C in another user's command, which it may not end", {
+  test("s01: goes on after Ctrl-C in another user's command, which it isn't allowed to end", {
     skip: harness.noTerminal || (!isRoot && "needs root"),
   }, async (t) => {
     const replies = [bash("echo $$ > pid; exec ./as-root --reuid=0 --clear-groups sleep 3600"), say("still here")];

@@ -27,7 +27,7 @@ import { call, emptyWorkspace, folder, goOn, loop, onEach, say, step, use } from
 const s02 = await import("../agents/s02_tool_use.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
 
-/** A folder beside the workspace whose name begins like that of the workspace. */
+/** A folder beside the workspace. Its name begins with the workspace's name. */
 const sibling = mkdtempSync(`${folder}-`);
 after(() => rmSync(sibling, { recursive: true, force: true }));
 
@@ -41,7 +41,7 @@ const contentOf = (path: string) => readFileSync(path, "utf8");
 onEach({ s02, s06 }, (lesson, test) => {
   const { runEdit, runRead, runWrite, safePath, TOOLS, TOOL_HANDLERS } = lesson;
 
-  /** Returns the results of these calls, which the model makes in one reply. */
+  /** Makes these calls in one reply and returns their results. */
   async function calling(calls: ReplyBlock[], approve?: Approve) {
     const { error, results, messages } = await loop(lesson, [call(...calls), say("done")], approve && { approve });
     assert.equal(error, undefined);
@@ -121,7 +121,7 @@ onEach({ s02, s06 }, (lesson, test) => {
   });
 
   step("runEdit");
-  test("file tools and bash see what the calls before them did", async () => {
+  test("file tools and bash see what earlier calls did", async () => {
     const results = await calling([
       use("write_file", { path: "src/a.txt", content: "one\n" }),
       use("edit_file", { path: "src/a.txt", old_text: "one", new_text: "two" }),
@@ -329,14 +329,14 @@ onEach({ s02, s06 }, (lesson, test) => {
 
   test("a write replaces the file at once, keeps its mode, and leaves nothing else behind", (t) => {
     const { TMPDIR } = process.env;
-    process.env.TMPDIR = join(folder, "nowhere"); // it may be on another disk, where a rename fails
+    process.env.TMPDIR = join(folder, "nowhere"); // it could be on another disk, and rename would fail
     t.after(() => {
       if (TMPDIR === undefined) delete process.env.TMPDIR;
       else process.env.TMPDIR = TMPDIR;
     });
     writeFileSync("f", "the old content");
-    chmodSync("f", 0o775); // more than most umasks allow
-    linkSync("f", "other"); // after a rename this is still the old file
+    chmodSync("f", 0o775); // most umasks would remove some of these bits
+    linkSync("f", "other"); // keeps the old content if f is replaced by a rename
     runWrite("f", "new");
     assert.deepEqual([contentOf("f"), contentOf("other")], ["new", "the old content"]);
     assert.equal(statSync("f").mode & 0o777, 0o775);
@@ -351,7 +351,7 @@ onEach({ s02, s06 }, (lesson, test) => {
     try {
       runWrite("f", "new");
     } catch {
-      // A reader's version may use such a name and find it taken.
+      // A reader's version may use one of these names and throw because it's taken.
     }
     assert.equal(contentOf(join(sibling, "secret")), "secret");
     assert.ok(!lstatSync("f", { throwIfNoEntry: false })?.isSymbolicLink(), "f isn't a link");
@@ -378,7 +378,7 @@ onEach({ s02, s06 }, (lesson, test) => {
       );
     assert.notEqual(why[0], why[1], "two different errors");
     assert.equal(contentOf("f"), "x = 1;\nx = 1;\ny = 2;\n");
-    linkSync("f", "other"); // after a rename this is still the old file
+    linkSync("f", "other"); // keeps the old content if f is replaced by a rename
     runEdit("f", "1;\ny = 2", "1;\ny = 3");
     assert.equal(contentOf("f"), "x = 1;\nx = 1;\ny = 3;\n");
     assert.equal(contentOf("other"), "x = 1;\nx = 1;\ny = 2;\n", "it's replaced at once, as by write_file");

@@ -1,4 +1,4 @@
-// The todo list, which lists it accepts, and the reminder to keep it up to date.
+// The todo list: which lists are accepted, and when the model is reminded to update it.
 
 import assert from "node:assert/strict";
 import { beforeEach } from "node:test";
@@ -18,7 +18,7 @@ const plan = (list: unknown) => call(use("todo", { items: list }));
 const work = () => bash("true");
 const done = say("Done.");
 
-/** Describes the results of each round, as in "result, result, reminder". The API merges two user messages in a row. */
+/** Describes each round's results, as in "result, result, reminder". A reminder may come in its own user message. */
 const rounds = (messages: Messages) =>
   messages.flatMap((message, i) => {
     const next = messages[i + 1];

@@ -1,4 +1,4 @@
-// The task tool runs a subagent on fresh messages. Its last text is all that its parent, the agent, sees.
+// The task tool runs a subagent with fresh messages. The parent sees only its last text.
 
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -17,7 +17,7 @@ const done = say("Done.");
 beforeEach(harness.emptyWorkspace);
 
 onEach({ s04, s06 }, (lesson, test) => {
-  /** Runs a subagent that gives these replies. Returns the result of the task, and the requests of the subagent. */
+  /** Runs a subagent that gives these replies. Returns the task's result and the subagent's requests. */
   async function taskBy(...replies: Reply[]) {
     const { error, messages, results, sent, printed } = await turn(lesson, [task("count"), ...replies, done]);
     assert.equal(error, undefined);

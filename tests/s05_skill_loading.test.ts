@@ -16,7 +16,7 @@ function write(skills: string, name: string, text: string | Uint8Array): string 
 const skillText = (name: string, description: string, body = "body") =>
   `---\nname: ${name}\ndescription: ${description}\n---\n${body}`;
 
-// The lessons look for skills in the workspace when they are imported.
+// Importing a lesson loads the skills of the workspace.
 const SKILLS = join(folder, "skills");
 const PDF = write(SKILLS, "pdf", skillText("pdf", "Work with PDF files.", "# PDF\n\nUse pdftotext.\n"));
 write(SKILLS, "weather", skillText("weather", "Tell the weather.", "Look out of the window.\n"));
@@ -27,9 +27,9 @@ writeFileSync(join(OUTSIDE, "SKILL.md"), skillText("outside", "From elsewhere.")
 const s05 = await import("../agents/s05_skill_loading.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
 
-/** Puts a text on one line. A reader's version may do so with descriptions earlier or later than ours. */
+/** Puts a text on one line. A reader's version may do that to descriptions earlier or later than ours. */
 const oneLine = (text = "") => text.replace(/\s+/g, " ").trim();
-/** What load_skill returns for the skill "one" or "pdf": the folder and the body. */
+/** The result of load_skill for the skill "one" or "pdf". Its groups are the folder and the body. */
 const LOADED = /^<skill name="(?:one|pdf)" folder="(.*)">\n(.*)\n<\/skill>$/s;
 function folderOf(texts: Record<string, string | Uint8Array>): string {
   const skills = mkdtempSync(join(folder, "skills-"));
@@ -95,7 +95,7 @@ onEach({ s05, s06 }, (lesson, test) => {
     });
   }
 
-  test("if two skills have the same name, that of the last folder counts", () => {
+  test("if two skills have the same name, the one in the last folder wins", () => {
     const loader = loaderFor({ a: skillText("one", "d", "first"), b: skillText("one", "d", "last") });
     assert.equal(loader.skills.size, 1);
     assert.match(loader.content("one"), /last/, "the body of the last folder");
@@ -136,7 +136,7 @@ onEach({ s05, s06 }, (lesson, test) => {
     );
   });
 
-  test("the system prompt says so if there are no skills", () => {
+  test("the system prompt says if there are no skills", () => {
     const none = new lesson.SkillLoader(join(folder, "nowhere"));
     assert.match(none.descriptions(), /\w/, 'something like "(none)"');
   });
@@ -148,7 +148,7 @@ onEach({ s05, s06 }, (lesson, test) => {
     const change = (command: string) => call(use("bash", { command }), use("load_skill", { name: "pdf" }));
     const replies = [load("pdf"), change(`sed -i.bak s/pdftotext/mutool/ ${PDF}`), change(`rm ${PDF}`), done];
     const { results, messages } = await turn(lesson, replies);
-    const [asItWas, changed, gone] = results.filter((_, i) => i % 2 === 0); // the others are bash's
+    const [asItWas, changed, gone] = results.filter((_, i) => i % 2 === 0); // skips bash's
     const [, at, body] = LOADED.exec(asItWas?.text ?? "") ?? [];
     assert.deepEqual([at, body], [dirname(PDF), "# PDF\n\nUse pdftotext."]);
     assert.match(changed?.text ?? "", /Use mutool\./, "the body as it is now");
@@ -187,7 +187,7 @@ step("readSkill");
 testOf(
   "the user sees which skills a folder brings and which are skipped, and none of them can drive the terminal",
   async (t) => {
-    const warned = "---\nname: two\ndescription: !<\u001b]52;c;b3duZWQ=\u0007> text\n---\nbody"; // yaml warns of the tag
+    const warned = "---\nname: two\ndescription: !<\u001b]52;c;b3duZWQ=\u0007> text\n---\nbody"; // the yaml package warns about the tag
     const files = {
       "skills/a/SKILL.md": skillText("one", "d"),
       "skills/b/SKILL.md": warned,

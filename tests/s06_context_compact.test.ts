@@ -1,5 +1,5 @@
-// What the agent forgets and when, what it never forgets, and what is on disk, in the order of the lesson's regions.
-// A lesson with another threshold is a copy that was imported with other environment variables.
+// When and how the agent forgets, and what it keeps, in the order of the lesson's regions. To test other thresholds, the
+// lesson is imported again with other environment variables.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -17,7 +17,7 @@ type Messages = Anthropic.MessageParam[];
 type Request = Anthropic.MessageCreateParams;
 
 let copies = 0;
-/** Imports a copy of the lesson with these variables in its environment. */
+/** Imports the lesson once more, with these environment variables. */
 async function load(env: Record<string, string> = {}): Promise<Lesson> {
   const before = { ...process.env };
   Object.assign(process.env, env);
@@ -40,10 +40,10 @@ async function watch<T>(work: () => T | Promise<T>, said: Said = []) {
   return { ...seen, error };
 }
 
-/** A conversation. `ask` runs a turn, `interrupted` one in which Ctrl-C comes while bash asks; `compact` is /compact. */
+/** Begins a conversation. `ask` runs a turn, `interrupted` presses Ctrl-C when bash asks, and `compact` is /compact. */
 function talkTo(lesson: Lesson, messages: Messages = [], options = optionsFor(lesson)) {
   const now = Date.now();
-  while (Date.now() === now); // two transcripts begun in the same millisecond would have the same name
+  while (Date.now() === now); // or two transcripts could have the same name
   const run = (request: string, more: Partial<typeof options>, said: Said) =>
     watch(() => lesson.runTurn(messages, request, { ...options, ...more }), said);
   const ask = (request: string, ...said: Said) => run(request, {}, said);
@@ -55,13 +55,13 @@ function talkTo(lesson: Lesson, messages: Messages = [], options = optionsFor(le
   };
   return { messages, options, state: options.state, ask, compact, interrupted };
 }
-/** A conversation that is past the threshold of 6,000 tokens because of a long reply. */
+/** Begins a conversation with a long reply, which takes it past the threshold of 6,000 tokens. */
 async function longTalk(options = optionsFor(small)) {
   const talk = talkTo(small, [], options);
   await talk.ask("first", say("words ".repeat(3_000)));
   return talk;
 }
-/** A conversation whose oldest results have this many characters each, and whose last call was some seconds ago. */
+/** Begins a conversation with old results of these sizes in characters. Its last call was this many seconds ago. */
 async function talkAgo(lesson: Lesson, sizes: number[], seconds: number) {
   const talk = talkTo(lesson);
   for (const [i, size] of sizes.entries()) fileOf(`old${i}.txt`, size);
@@ -75,7 +75,7 @@ async function talkAgo(lesson: Lesson, sizes: number[], seconds: number) {
 const textsOf = (message?: Anthropic.MessageParam) =>
   (message ? blocksOf(message) : []).flatMap((block) => (block.type === "text" ? [block.text] : []));
 const isSummary = (message: Anthropic.MessageParam) => textsOf(message)[0]?.startsWith("[Conversation compressed");
-/** What comes with the summary of a history: todo list and files, whether in blocks of their own or in one text. */
+/** Returns the todo list and files that follow the summary, in the same text or in their own blocks. */
 const afterSummary = (messages: Messages, summary: string) => {
   const text = textsOf(messages.find(isSummary)).join("\n");
   const rest = text.slice(text.indexOf(summary) + summary.length);
@@ -85,7 +85,7 @@ const contents = (messages: Messages = []) => resultsIn(messages).map(({ text })
 const lastTextOf = ({ messages }: Request) => textsOf(messages.at(-1)).at(-1) ?? "";
 const asksForSummary = (request: Request) => lastTextOf(request).startsWith(s06.SUMMARY_PROMPT.slice(0, 40));
 const kinds = (sent: Request[]) => sent.map((request) => (asksForSummary(request) ? "summary" : "call")).join(" ");
-/** A history with each message as a word. "note" says that a turn was stopped. */
+/** Describes each message of a history with a word. "note" tells the model that a turn was stopped. */
 const outline = (messages: Messages = []) =>
   messages.map((message) => {
     if (isSummary(message)) return "compressed";
@@ -94,25 +94,25 @@ const outline = (messages: Messages = []) =>
     if (text?.startsWith("(Stopped here")) return "note";
     return blocksOf(message).some(({ type }) => type === "tool_use") ? "calls" : text;
   });
-/** A call and its result. */
+/** Returns a reply with a call, and the call's result. */
 const round = (name: string, content: string, id: string, is_error = false): Messages => [
   { role: "assistant", content: [{ type: "tool_use", id, name, input: {} }] },
   { role: "user", content: [{ type: "tool_result", tool_use_id: id, content, is_error }] },
 ];
-/** Among failures: a call that goes well. */
+/** Lets a model call succeed, so that a later one fails. */
 const FINE: Failure = { kind: "slow", delay: 0 };
 const read = (path: string) => call(use("read_file", { path }));
 const CLEARED = "[Previous: used read_file]";
-/** A model that reads a file for this many rounds, and summarizes when asked to. */
+/** Returns a model that reads a file in this many rounds and summarizes when asked. */
 const reader =
   (path: string, rounds: number, summary = "A summary."): Model =>
   (request) => {
     if (asksForSummary(request)) return say(summary);
     return rounds-- > 0 ? read(path) : say("done");
   };
-/** Writes a file of that many characters. */
+/** Writes a file with this many characters. */
 const fileOf = (name: string, size: number) => fs.writeFileSync(name, `${name} `.padEnd(size, "text "));
-/** Where a result was saved, if it was. */
+/** Returns the path of a saved result. */
 const savedIn = (result = "") => /^Output too large\. Saved to: (.*)$/m.exec(result)?.[1];
 const savedOf = (result = "") =>
   fs.readFileSync(
@@ -121,7 +121,7 @@ const savedOf = (result = "") =>
   );
 const linesOf = (file: string) => (fs.readFileSync(file, "utf8").match(/.+\n/g) ?? []).map((line) => JSON.parse(line));
 const rewritesIn = (file: string) => linesOf(file).filter(({ type }) => type === "compaction");
-/** The history that a transcript holds. */
+/** Returns the history that a transcript ends with. */
 function historyIn(file: string): Messages {
   const lines = linesOf(file);
   const last = lines.findLastIndex(({ messages }) => messages);
@@ -154,7 +154,7 @@ describe("the threshold", () => {
     for (const [env, tokens] of thresholds) assert.equal((await load(env)).THRESHOLD, tokens, JSON.stringify(env));
   });
 
-  test("goes with a max_tokens of at most a quarter of the window", async () => {
+  test("comes with a max_tokens of at most a quarter of the window", async () => {
     for (const [window, most] of Object.entries({ 20000: 5_000, 500000: 32_000 })) {
       const { sent, error } = await talkTo(await load({ CONTEXT_WINDOW: window })).ask("hello", say("hi"));
       assert.deepEqual([sent[0]?.max_tokens, error], [most, ""]);
@@ -200,9 +200,9 @@ describe("the threshold", () => {
 });
 
 describe("before each call", () => {
-  /** A history past the threshold of 6,000 tokens, in which layer 1 can save this many. */
+  /** Returns a history past the threshold of 6,000 tokens. Layer 1 can save this many of them. */
   function withResults(saved: number): Messages {
-    const content = "x".repeat((saved * 4) / 3 + CLEARED.length); // four characters are a token
+    const content = "x".repeat((saved * 4) / 3 + CLEARED.length); // the lesson first assumes 4 characters per token
     const rounds = Array.from({ length: 6 }, (_, i) => round("read_file", content, `call_${i}`));
     return [user("words ".repeat(3_000)), ...rounds.flat(), { role: "assistant", content: "ok" }];
   }
@@ -223,7 +223,7 @@ describe("before each call", () => {
     for (const isCleared of [false, true]) {
       const saved = isCleared ? 2_430 : 2_370; // tokens, with a threshold of 6,000
       const { messages, options, state } = talkTo(small, withResults(saved));
-      state.roundsPastThreshold = 3; // so that layer 2 waits
+      state.roundsPastThreshold = 3; // so layer 2 doesn't act
       const { printed } = await watch(() => small.compactIfNeeded(messages, options));
       const isTold = /2.?4\d\d/.test(printed);
       assert.deepEqual([contents(messages).includes(CLEARED), isTold], [isCleared, isCleared], `${saved}: ${printed}`);
@@ -231,7 +231,7 @@ describe("before each call", () => {
   });
 
   test("past the threshold 20,000 tokens aren't enough, as they would be in a cold cache", async () => {
-    server.contextLimit = 300_000; // it counts 3 characters as a token, and a new conversation 4
+    server.contextLimit = 300_000; // the server counts 3 characters as a token; the lesson first assumes 4
     const results = ["old ".repeat(30_000), "a", "b", "c"].flatMap((text, i) =>
       round("bash", text.padEnd(101), `call_${i}`),
     );
@@ -241,7 +241,7 @@ describe("before each call", () => {
     assert.ok(contents(sent[0]?.messages)[0]?.startsWith("old "), "nothing was cleared before the summary");
   });
 
-  test("if that isn't enough a summary is made, when a request arrives and in the middle of a turn", async () => {
+  test("if that isn't enough, the model summarizes, both for a new request and in the middle of a turn", async () => {
     fileOf("a.txt", 6_000); // 2,000 tokens
     const first = talkTo(small);
     await first.ask("go", read("a.txt"), read("a.txt"), say("words ".repeat(500)));
@@ -347,7 +347,7 @@ describe("layer 1", () => {
 
 describe("layer 2", () => {
   step("autoCompact");
-  test("asks with the last prompt and one message more, which reads the prompt cache; the user sees the summary", async () => {
+  test("asks with the last prompt plus one message, so it reads the prompt cache; the user sees the summary", async () => {
     const talk = await longTalk();
     const prompt = structuredClone(talk.messages);
     const { sent, printed } = await talk.ask("second", say("A summary."), say("done"));
@@ -408,7 +408,7 @@ describe("layer 2", () => {
     assert.deepEqual(outline(sent[1]?.messages), ["second", "compressed", "calls", "results", "note", third]);
   });
 
-  test("takes everything if the user types /compact, also right after Ctrl-C in a round of ten calls", async () => {
+  test("takes everything if the user types /compact, even right after Ctrl-C in a round of ten calls", async () => {
     fileOf("a.txt", 900);
     const talk = talkTo(small);
     const nine = Array(9).fill(use("read_file", { path: "a.txt" }));
@@ -418,7 +418,7 @@ describe("layer 2", () => {
     assert.equal((await talk.ask("go on", say("ok"))).error, "");
   });
 
-  test("takes the whole text of a summary, however long, and in however many parts", async () => {
+  test("takes the whole text of a summary, however long and in however many blocks", async () => {
     const talk = await longTalk();
     const parts = ["A summary. ", "again ", "again ", "words ".repeat(500), "and the end."];
     await talk.compact({ content: parts.map((text) => ({ type: "text", text })), thinks: false });
@@ -428,7 +428,7 @@ describe("layer 2", () => {
   });
 
   step("recentFiles");
-  test("brings the five files touched last, whole, as they are now, the newest first, and so does the next one", async () => {
+  test("brings back the five files touched last, whole and up to date, newest first, and so does the next summary", async () => {
     for (const name of ["a", "b", "c", "d", "e", "gone", "old"]) fs.writeFileSync(name, "one\ntwo\nthree");
     fileOf("long", 9_000);
     const lines = "new".padEnd(1_100, "\n"); // more lines than read_file returns
@@ -496,7 +496,7 @@ describe("layer 2", () => {
     assert.match((await talk.compact()).error, /abort/i, "/compact throws as well");
   });
 
-  test("doesn't summarize what is shorter than a summary, and says so", async () => {
+  test("doesn't summarize a conversation that's shorter than a summary, and says so", async () => {
     const talk = talkTo(s06);
     await talk.ask("hi", say("hello"));
     const before = structuredClone(talk.messages);
@@ -579,7 +579,7 @@ describe("a transcript", () => {
     assert.equal(linesOf(talk.state.file).at(-1).state.usage, undefined, "a call that failed used nothing");
   });
 
-  test("has a rewrite before the history has it", async () => {
+  test("gets a rewrite before the history changes", async () => {
     const talk = await longTalk();
     const lines: number[] = [];
     const set = (target: Messages, key: PropertyKey, value: unknown) => {
@@ -597,7 +597,7 @@ describe("a transcript", () => {
     const { file } = talk.state;
     const whole = fs.readFileSync(file, "utf8");
     fs.rmSync(file);
-    fs.mkdirSync(file); // nothing can be appended to a folder
+    fs.mkdirSync(file); // a folder can't be appended to
     const failed = await talk.ask("second", say("A summary."), read("none.txt"), say("done"));
     fs.rmSync(file, { recursive: true });
     fs.writeFileSync(file, whole);
@@ -755,7 +755,7 @@ describe("in a cold cache", () => {
   });
 
   step("program");
-  test("a request clears them as well after Ctrl-C at a question that had waited for long: nothing was sent since", async () => {
+  test("a request also clears them after Ctrl-C at a question that waited a long time, since nothing was sent meanwhile", async () => {
     const talk = await talkAgo(medium, [14_700], 0);
     const end = new AbortController();
     const approve = async () => {
@@ -772,7 +772,7 @@ describe("in a cold cache", () => {
 describe("a turn", () => {
   step("runTurn");
   test("whose request is longer than half the threshold is refused, with its size, before anything changes", async () => {
-    const talk = await talkAgo(medium, [14_700], 301); // a request that is sent would have results cleared
+    const talk = await talkAgo(medium, [14_700], 301); // sending a request would clear results
     const before = structuredClone(talk.messages);
     const file = fs.readFileSync(talk.state.file, "utf8");
     for (const part of [0.9, 0.52]) {
@@ -785,14 +785,14 @@ describe("a turn", () => {
     assert.equal(error, "", "a little less is fine");
   });
 
-  test("may be summarized again, even if the turn before stayed past the threshold for three rounds", async () => {
+  test("can be summarized again, even if the turn before stayed past the threshold for three rounds", async () => {
     const talk = await longTalk();
     talk.state.roundsPastThreshold = 3;
     const { sent } = await talk.ask("second", say("A summary."), say("done"));
     assert.equal(kinds(sent), "summary call");
   });
 
-  test("that the model refuses goes, and what was there before comes back, also after a summary", async () => {
+  test("that the model refuses is dropped, and what was there before comes back, even after a summary", async () => {
     const talk = await longTalk();
     const before = talk.messages.map(small.withoutThinking);
     server.fail(FINE, FINE, { kind: "refusal" });
@@ -831,13 +831,13 @@ describe("a prompt that is too long after all", () => {
     assert.match(line, /8500 maximum.*200000.*\/clear/);
   });
 
-  test("is summarized without the files, which might make it too long again", async () => {
+  test("is summarized without the files, which could make it too long again", async () => {
     fileOf("a.txt", 800);
     const talk = talkTo(s06);
     await talk.ask("words ".repeat(3_500), read("a.txt"), say("ok"));
     server.fail({ kind: "status", status: 413 });
     const { sent } = await talk.ask("second", say("A summary."), say("done"));
-    server.journal.length = from; // the 413 was the test's own
+    server.journal.length = from; // the 413 came from this test
     assert.equal(kinds(sent), "call summary call");
     assert.doesNotMatch(JSON.stringify(sent.at(-1)?.messages), /<file /);
   });
@@ -853,7 +853,7 @@ describe("a prompt that is too long after all", () => {
     assert.equal(savedOf(result), fs.readFileSync("a.txt", "utf8"));
   });
 
-  test("may also show as a reply that the window cuts off", async () => {
+  test("can also show up as a reply that the window cuts off", async () => {
     const talk = talkTo(s06);
     await talk.ask("words ".repeat(3_500), say("ok"));
     server.contextLimit = 9_000;
@@ -874,7 +874,7 @@ describe("a prompt that is too long after all", () => {
     assert.equal((await talk.ask("third", say("ok"))).error, "");
   });
 
-  test("is known by a 413 and by one plain pattern, and not by other words", async () => {
+  test("is recognized by a 413 or one plain pattern, but not by other words", async () => {
     for (const [status, message, isTooLong] of [
       [413, undefined, true],
       [400, "this model's maximum context length is 8192 tokens", true],
@@ -887,13 +887,13 @@ describe("a prompt that is too long after all", () => {
       const { error, sent } = await talk.ask("second", ...(isTooLong ? [say("A summary."), say("done")] : []));
       assert.deepEqual([error === "", kinds(sent)], [isTooLong, isTooLong ? "call summary call" : "call"], message);
     }
-    server.journal.length = from; // these were the test's own
+    server.journal.length = from; // these came from this test
   });
 });
 
 describe("resume", () => {
   step("resume");
-  /** The conversation that continues a transcript, and what is printed. */
+  /** Resumes a transcript. Returns the conversation and what was printed. */
   async function resume(file: string) {
     const talk = talkTo(s06);
     const { value = [], printed, sent, error } = await watch(() => s06.resume(file, talk.options));
@@ -952,7 +952,7 @@ describe("resume", () => {
     }
   });
 
-  test("of a file without messages, or of no file, is an error that names it", async () => {
+  test("fails with an error that names the file if it has no messages or doesn't exist", async () => {
     fs.writeFileSync("empty.jsonl", "");
     for (const name of ["empty.jsonl", "missing.jsonl"])
       assert.match((await resume(name)).error, new RegExp(name), "its name");
@@ -962,7 +962,7 @@ describe("resume", () => {
 step("program");
 describe("the program", { concurrency: true }, () => {
   const lesson = "s06_context_compact";
-  /** A transcript that somebody may have. */
+  /** Returns the text of a transcript. */
   const transcript = (request: string, ...before: Anthropic.MessageParam[]) => {
     const known = { state: { charsPerToken: 3, files: ["a.txt"] }, todos: [{ text: "one", status: "pending" }] };
     const messages = [...before, user(request), { role: "assistant", content: "words ".repeat(2_000) }];
@@ -1035,7 +1035,7 @@ describe("the program", { concurrency: true }, () => {
       [["--resume", "no such file.jsonl"], /no such file\.jsonl/],
       [["--resume", "other.jsonl"], /other\.jsonl/],
     ] as const) {
-      const files = { "other.jsonl": '{"type":"user"}\n' }; // another program's
+      const files = { "other.jsonl": '{"type":"user"}\n' }; // from another program
       const run = await start(t, lesson, [...words], { input: "go on\n", files });
       assert.equal(await run.ended, 1, run.screen());
       assert.deepEqual([run.screen().trim().split("\n").length, run.journal.length], [1, 0], run.screen());

@@ -1,6 +1,6 @@
-// Conversations that nobody thought of. fast-check makes them up, the loop plays them against the strict server, and each
-// is checked for what must hold for all of them. A failure prints the smallest conversation that shows it, and its seed.
-// FC_RUNS sets how many conversations are played, and FC_SEED which ones.
+// fast-check makes up conversations, the loop plays them on the strict server, and each is checked for what must always
+// hold. A failure prints the smallest conversation that shows it, and its seed. FC_RUNS sets how many conversations are
+// played, and FC_SEED chooses them.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -27,9 +27,9 @@ for (const [threshold, window] of [
 const [{ SUMMARY_PROMPT, TRANSCRIPT_DIR } = assert.fail()] = lessons;
 const NOTE = "(Stopped here. Whatever ran has taken effect.)";
 
-// --- what conversations are made of ---------------------------------------------------------------------------------
+// --- making up a conversation -----------------------------------------------------------------------------------------
 
-/** A text as a unit and how often it's repeated. */
+/** A text: a unit and how often it's repeated. */
 type Words = [unit: string, times: number];
 const spell = ([unit, times]: Words) => unit.repeat(times);
 const UNITS = [
@@ -44,7 +44,7 @@ const UNITS = [
   "[Conversation compressed. Transcript: x]\n\n",
 ];
 const words = (max: number): fc.Arbitrary<Words> => fc.tuple(fc.constantFrom(...UNITS), fc.nat(max));
-/** A value about once in `often` + 1 times. */
+/** Makes a value about once in `often` + 1 times. */
 const rarely = <T>(often: number, arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
   fc.oneof({ weight: often, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
 
@@ -68,7 +68,7 @@ const block: fc.Arbitrary<ReplyBlock> = fc.oneof(
   fc.constant<ReplyBlock>({ type: "redacted_thinking" }),
 );
 
-/** The SDK tries three times. */
+/** Three in a row fail the request, because the SDK tries three times. */
 const overload = (status: 429 | 529, times: number): Failure[] =>
   Array(times).fill({ kind: "status", status, retryAfter: 0.001 });
 const failures = rarely(
@@ -89,7 +89,7 @@ const failures = rarely(
     [{ kind: "blank_text" }],
   ),
 );
-/** What the model says, and what goes wrong with the calls after it. */
+/** A reply, and the failures of the calls after it. */
 const said = (content: fc.Arbitrary<ReplyBlock[]>) => fc.record({ content, failures });
 type Said = Made<ReturnType<typeof said>>;
 const replies = (most: number) => fc.array(said(fc.array(block, { maxLength: 5 })), { maxLength: most });
@@ -102,16 +102,16 @@ const shared = {
   failures,
   summaries: fc.array(summary, { maxLength: 3 }),
   window: fc.oneof({ weight: 2, arbitrary: fc.constant(200_000) }, fc.integer({ min: 2_200, max: 9_000 })),
-  stop: rarely(3, fc.nat(10)), // the user presses Ctrl-C at this model call or question
+  stop: rarely(3, fc.nat(10)), // Ctrl-C at this model call or question
 };
 const talk = { kind: fc.constant("request" as const), text: words(200), replies: replies(7), children: replies(2) };
 const step = fc.oneof(
   { weight: 6, arbitrary: fc.record({ ...talk, ...shared }) },
   fc.record({ kind: fc.constant("compact" as const), ...shared }),
-  // After a crash, which took away this many bytes of the transcript.
+  // The program crashes, and this many bytes of the transcript are lost.
   fc.record({ kind: fc.constant("resume" as const), torn: fc.oneof(fc.constant(0), fc.nat(400)) }),
-  fc.record({ kind: fc.constant("pause" as const) }), // until the prompt cache is cold
-  fc.record({ kind: fc.constant("disk" as const), isFull: fc.boolean() }), // a full disk takes half of each line
+  fc.record({ kind: fc.constant("pause" as const) }), // the prompt cache expires
+  fc.record({ kind: fc.constant("disk" as const), isFull: fc.boolean() }), // a full disk writes half of each line
 );
 type Step = Made<typeof step>;
 const script = fc.record({
@@ -128,9 +128,9 @@ const textsOf = (message?: Anthropic.MessageParam) =>
 const isSummary = ({ messages }: Anthropic.MessageCreateParams) =>
   textsOf(messages.at(-1)).some((text) => text.startsWith(SUMMARY_PROMPT.slice(0, 40)));
 const isChild = ({ system }: Anthropic.MessageCreateParams) => String(system).startsWith("You are a subagent");
-/** The command line takes no blank requests. */
+/** Requests can't be blank. */
 const requestOf = (text: Words) => spell(text).trim() || "go on";
-/** The queued failures are for the model calls up to this one, counted as in the server's journal. */
+/** The queued failures end before this model call, counted as in the server's journal. */
 let failsUntil = 0;
 
 function fail(failures: Failure[] = []) {
@@ -139,7 +139,7 @@ function fail(failures: Failure[] = []) {
 }
 
 type Talk = { kind: "request" | "compact" };
-/** Plays one step. Returns what it prints, and why the turn failed if it did. Throws what only a bug can throw. */
+/** Runs a turn or /compact. Returns what was printed and the turn's error. Throws errors that only a bug can cause. */
 async function carryOut(lesson: Lesson, messages: Messages, step: Extract<Step, Talk>, base: Options) {
   const end = new AbortController();
   const options = { ...base, signal: end.signal };
@@ -279,7 +279,7 @@ async function talkOn(played: Played, step: Extract<Step, Talk>) {
 
 // --- what must hold -------------------------------------------------------------------------------------------------
 
-/** The server rejects nothing but what it was told to reject, and prompts that are too long. */
+/** The server rejected only what it was told to reject, and prompts that were too long. */
 function checkRequests(entries: JournalEntry[]) {
   for (const { status, error = "" } of entries) {
     assert.ok(status !== 400 || /^(Bad request|Your credit|prompt is too long)/.test(error), error);
@@ -287,7 +287,7 @@ function checkRequests(entries: JournalEntry[]) {
   }
 }
 
-/** What the user said since the last final reply, and the notes that it was stopped. */
+/** Returns the requests since the last final reply, and the notes that they were stopped. */
 function openIn(messages: Messages): string[] {
   const isFinal = (message: Anthropic.MessageParam) =>
     message.role === "assistant" && blocksOf(message).every(({ type }) => type !== "tool_use");
@@ -295,14 +295,14 @@ function openIn(messages: Messages): string[] {
   return later.flatMap(({ content }) => (typeof content === "string" ? [content] : []));
 }
 
-/** All open requests are in each prompt of a turn, word for word. Returns those that are still open after it. */
+/** Each prompt of a turn has all open requests, word for word. Returns those that are still open afterwards. */
 function checkOpen(open: string[], request: string, error: unknown, entries: JournalEntry[], messages: Messages) {
   for (const { messages } of promptsIn(entries)) assert.deepEqual(openIn(messages), [...open, request]);
   if (error === undefined) return [];
   if (/request is too long|refused/.test(`${error}`)) return open;
   const isRejected = [400, 413].includes(Object(error).status) && !/credit/.test(`${error}`);
   if (!isRejected) return [...open, request, NOTE];
-  const left = openIn(messages); // without what the model hadn't answered
+  const left = openIn(messages); // the unanswered part was dropped
   const requests = (texts: string[]) => texts.filter((text) => text !== NOTE);
   assert.deepEqual(requests(left), requests([...open, request]).slice(0, requests(left).length));
   assert.equal(left.at(-1) ?? NOTE, NOTE);
@@ -319,7 +319,7 @@ function checkCache(entries: JournalEntry[], rewrites: number) {
   assert.ok(broken.length <= rewrites, `${broken.length} prompts begin differently, after ${rewrites} rewrites`);
 }
 
-/** What stays the same of a message whatever becomes of its thinking and results. */
+/** Returns the part of a message that no rewrite changes. */
 function essence(message: Anthropic.MessageParam): string {
   const blocks = blocksOf(message).flatMap((block): unknown[] => {
     if (block.type === "thinking") return block.thinking.trim() ? [block.thinking] : [];
@@ -330,7 +330,7 @@ function essence(message: Anthropic.MessageParam): string {
   return json([message.role, blocks]);
 }
 
-/** The entries of a transcript. Only its last line may be incomplete. */
+/** Parses a transcript. Only its last line may be incomplete. */
 const entriesIn = (text: string) =>
   text
     .split("\n")
@@ -340,7 +340,7 @@ const entriesIn = (text: string) =>
 const rewritesIn = (file: string) =>
   fs.existsSync(file) ? entriesIn(fs.readFileSync(file, "utf8")).filter(({ type }) => type === "compaction").length : 0;
 
-/** The transcript holds the history: its last rewrite, and what came after. */
+/** The last rewrite in the transcript and the messages after it are the history. */
 function checkTranscript(file: string, messages: Messages) {
   const entries = fs.existsSync(file) ? entriesIn(fs.readFileSync(file, "utf8")) : [];
   const last = entries.findLastIndex(({ messages }) => messages);
@@ -348,7 +348,7 @@ function checkTranscript(file: string, messages: Messages) {
   assert.deepEqual([...(entries[last]?.messages ?? []), ...later], JSON.parse(json(messages)));
 }
 
-/** Whatever was in the history is in some transcript. */
+/** Every message that was ever in the history is in a transcript. */
 function checkDisk({ known, crashed }: Played) {
   const files = [...transcripts(), ...transcripts(join(TRANSCRIPT_DIR, "tasks"))];
   const texts = files.map((file) => fs.readFileSync(file, "utf8"));
@@ -359,14 +359,14 @@ function checkDisk({ known, crashed }: Played) {
   for (const message of known) assert.ok(onDisk.has(message), message);
 }
 
-/** What is left of a history when all else failed: no thinking, no old results, and the new ones on disk. */
+/** Returns the shortest form of a history: no thinking, no old results, and new results on disk. */
 const shortest = ({ microCompact, withoutThinking }: Lesson, messages: Messages) =>
   JSON.stringify(microCompact(messages.map(withoutThinking), 0), (_, value) => {
     const isKept = value?.type !== "tool_result" || /^\[Previous/.test(value.content); // cleared, or a file that begins so
     return isKept ? value : { ...value, content: String(value.content).slice(0, 3_100) };
   });
 
-/** The next request succeeds if there's room for what is left, a summary and files. If not, the user is told what helps. */
+/** The next request succeeds if the window has room for it. Otherwise the user is told what helps. */
 async function checkNext({ lesson, messages, options }: Played, isTight: boolean) {
   const base = json([lesson.SYSTEM, lesson.TOOLS]).length / 3;
   const files = options.state.files.map((file) => (fs.existsSync(file) ? fs.readFileSync(file, "utf8") : ""));

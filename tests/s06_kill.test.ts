@@ -1,4 +1,4 @@
-// kill -9 in the middle of things, and -c afterwards: no complete line is lost, and the conversation goes on.
+// After kill -9 and -c, no complete line of the transcript is lost, and the conversation goes on.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -22,7 +22,7 @@ import {
 const LESSON = "s06_context_compact";
 const s06 = await import("../agents/s06_context_compact.ts");
 
-/** A conversation, and what it continues with if its transcript ends after one line, after two, and so on. */
+/** A conversation, and the history that is resumed if the transcript ends after its first, second, … line. */
 const INPUT = "first\n/compact\nsecond\n/clear\nthird\n";
 const REPLIES = [bash("echo hi"), say("words ".repeat(2_000)), say("A summary."), say("ok"), say("ok")];
 const HISTORIES = [
@@ -37,7 +37,7 @@ const HISTORIES = [
   "third note",
   "third ok",
 ];
-/** The line at which the process is killed, and which part of that line reaches the disk. */
+/** The line at which the process is killed, and how much of that line reaches the disk. */
 const MOMENTS = [
   [2, 1],
   [3, 0.5],
@@ -47,7 +47,7 @@ const MOMENTS = [
   [10, 0.5],
 ] as const;
 
-/** Makes Node load a module that kills the process at such a moment. */
+/** Makes Node load a module that kills the process at this line. */
 function killer(line: number, part: number): NodeJS.ProcessEnv {
   const code = `import fs from "node:fs";
     const { appendFileSync } = fs;
@@ -60,7 +60,7 @@ function killer(line: number, part: number): NodeJS.ProcessEnv {
   return { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(code)}` };
 }
 
-/** A history with each message as a word. "note" says that a turn was stopped. */
+/** Describes each message of a history with a word. "note" tells the model that a turn was stopped. */
 function outline(messages: Anthropic.MessageParam[]): string {
   const words = messages.map((message) => {
     const [result] = resultsIn([message]);
