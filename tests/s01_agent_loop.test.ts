@@ -711,17 +711,6 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
     assert.equal(run.journal.length, 0);
   });
 
-  test("takes the credentials of an SDK profile", async (t) => {
-    const config = mkdtempSync(`${folder}-config-`);
-    t.after(() => rmSync(config, { recursive: true }));
-    for (const name of ["configs", "credentials"]) mkdirSync(join(config, name));
-    writeFileSync(join(config, "configs/mine.json"), '{ "authentication": { "type": "user_oauth" } }');
-    writeFileSync(join(config, "credentials/mine.json"), '{ "access_token": "token" }', { mode: 0o600 });
-    const env = { ...unset, ANTHROPIC_PROFILE: "mine", ANTHROPIC_CONFIG_DIR: config };
-    const run = await start(t, lesson, ["go"], { replies: [say("Hello.")], env });
-    assert.equal(await run.ended, 0, run.screen());
-  });
-
   // --- in a terminal -------------------------------------------------------------------------------------------------
 
   const inTerminal = { skip: harness.noTerminal };

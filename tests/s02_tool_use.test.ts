@@ -121,16 +121,6 @@ onEach({ s02, s06 }, (lesson, test) => {
   });
 
   step("runEdit");
-  test("file tools and bash see what earlier calls did", async () => {
-    const results = await calling([
-      use("write_file", { path: "src/a.txt", content: "one\n" }),
-      use("edit_file", { path: "src/a.txt", old_text: "one", new_text: "two" }),
-      use("bash", { command: "cat src/a.txt; echo three >> src/a.txt" }),
-      use("read_file", { path: "src/a.txt" }),
-    ]);
-    assert.deepEqual([results[2]?.text, results[3]?.text], ["two", "two\nthree"]);
-  });
-
   test("write_file and edit_file show the change and ask; after a no the file stays unchanged, and the model is told", async () => {
     writeFileSync("f", "old text");
     const questions: string[] = [];

@@ -5,7 +5,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, syml
 import { dirname, join } from "node:path";
 import { after } from "node:test";
 import { fileURLToPath } from "node:url";
-import { bash, call, folder, goOn, onEach, resultsIn, say, start, step, test as testOf, turn, use } from "./harness.ts";
+import { call, folder, goOn, onEach, resultsIn, say, start, step, test as testOf, turn, use } from "./harness.ts";
 
 /** Writes `<skills>/<name>/SKILL.md` and returns its path. */
 function write(skills: string, name: string, text: string | Uint8Array): string {
@@ -163,15 +163,6 @@ onEach({ s05, s06 }, (lesson, test) => {
       assert.match(`${failed} ${text}`, /true .*pdf.*weather/s, "is_error, and the names");
     const { text, failed } = results.at(-1) ?? {};
     assert.match(`${failed} ${text}`, /true .*load_skill.*name/s, "is_error, and what is wrong");
-  });
-
-  test("the system prompt and tools stay the same whatever happens in the folder, so the prompt cache holds", async () => {
-    const late = write(SKILLS, "late", skillText("late", "Comes late."));
-    const { sent, results } = await turn(lesson, [bash("ls skills"), load("pdf"), done]);
-    rmSync(join(late, ".."), { recursive: true });
-    assert.match(results.map(({ text }) => text).join("\n"), /late(.|\n)*pdftotext/);
-    const prefixes = sent.map(({ system, tools }) => JSON.stringify([system, tools]));
-    assert.deepEqual(prefixes, Array(3).fill(JSON.stringify([lesson.SYSTEM, lesson.TOOLS])));
   });
 
   test("a subagent knows the skills and can load them", async () => {

@@ -1,5 +1,5 @@
-// When and how the agent forgets, and what it keeps, in the order of the lesson's regions. To test other thresholds, the
-// lesson is imported again with other environment variables.
+// When and how the agent forgets, and what it keeps, in the order of the lesson's regions. To test other thresholds, it
+// imports the lesson again with other environment variables.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -10,10 +10,10 @@ import type Anthropic from "@anthropic-ai/sdk";
 import { type Failure, type Model, type Reply, scripted } from "../tools/api/server.ts";
 import * as harness from "./harness.ts";
 
-const { bash, blocksOf, call, expectRejection, folder, resultsIn, say, server } = harness;
-const { optionsFor, start, step, test, use, user } = harness;
+const { bash, blocksOf, call, capture, expectRejection, folder, resultsIn, say, server } = harness;
+const { optionsFor, PASS, start, step, test, use, user } = harness;
 type Lesson = typeof import("../agents/s06_context_compact.ts");
-type Messages = Anthropic.MessageParam[];
+type Messages = harness.Messages;
 type Request = Anthropic.MessageCreateParams;
 
 let copies = 0;
@@ -99,8 +99,6 @@ const round = (name: string, content: string, id: string, is_error = false): Mes
   { role: "assistant", content: [{ type: "tool_use", id, name, input: {} }] },
   { role: "user", content: [{ type: "tool_result", tool_use_id: id, content, is_error }] },
 ];
-/** Lets a model call succeed, so that a later one fails. */
-const FINE: Failure = { kind: "slow", delay: 0 };
 const read = (path: string) => call(use("read_file", { path }));
 const CLEARED = "[Previous: used read_file]";
 /** Returns a model that reads a file in this many rounds and summarizes when asked. */
@@ -753,20 +751,6 @@ describe("in a cold cache", () => {
     const { sent } = await talk.ask("second", bash("true"), say("done"));
     assert.doesNotMatch(JSON.stringify(sent), /\[Previous/);
   });
-
-  step("program");
-  test("a request also clears them after Ctrl-C at a question that waited a long time, since nothing was sent meanwhile", async () => {
-    const talk = await talkAgo(medium, [14_700], 0);
-    const end = new AbortController();
-    const approve = async () => {
-      talk.state.lastCall -= 600_000;
-      end.abort(new Error("interrupted"));
-    };
-    const options = { ...talk.options, approve, signal: end.signal };
-    await watch(() => medium.runTurn(talk.messages, "delete it", options), [bash("true")]);
-    const { sent } = await talk.ask("second", say("done"));
-    assert.equal(contents(sent[0]?.messages)[0], CLEARED);
-  });
 });
 
 describe("a turn", () => {
@@ -795,7 +779,7 @@ describe("a turn", () => {
   test("that the model refuses is dropped, and what was there before comes back, even after a summary", async () => {
     const talk = await longTalk();
     const before = talk.messages.map(small.withoutThinking);
-    server.fail(FINE, FINE, { kind: "refusal" });
+    server.fail(PASS, PASS, { kind: "refusal" });
     const { error, sent } = await talk.ask("second", say("A summary."), bash("true"), say("no"));
     assert.notEqual(error, "");
     assert.equal(kinds(sent), "summary call call");

@@ -9,10 +9,9 @@ import { test } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
 import fc from "fast-check";
 import type { Failure, JournalEntry, Reply, ReplyBlock } from "../tools/api/server.ts";
-import { blocksOf, capture, optionsFor, say, server, user } from "./harness.ts";
+import { blocksOf, capture, type Messages, optionsFor, say, server, textsIn, user } from "./harness.ts";
 
 type Lesson = typeof import("../agents/s06_context_compact.ts");
-type Messages = Anthropic.MessageParam[];
 
 const lessons: Lesson[] = [];
 for (const [threshold, window] of [
@@ -123,10 +122,8 @@ const script = fc.record({
 // --- playing a conversation -----------------------------------------------------------------------------------------
 
 type Options = ReturnType<typeof optionsFor<Lesson>>;
-const textsOf = (message?: Anthropic.MessageParam) =>
-  (message ? blocksOf(message) : []).flatMap((block) => (block.type === "text" ? [block.text] : []));
 const isSummary = ({ messages }: Anthropic.MessageCreateParams) =>
-  textsOf(messages.at(-1)).some((text) => text.startsWith(SUMMARY_PROMPT.slice(0, 40)));
+  textsIn(messages.slice(-1)).some((text) => text.startsWith(SUMMARY_PROMPT.slice(0, 40)));
 const isChild = ({ system }: Anthropic.MessageCreateParams) => String(system).startsWith("You are a subagent");
 /** Requests can't be blank. */
 const requestOf = (text: Words) => spell(text).trim() || "go on";

@@ -4,21 +4,10 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import { basename, join } from "node:path";
 import { describe, test } from "node:test";
-import type Anthropic from "@anthropic-ai/sdk";
-import {
-  bash,
-  blocksOf,
-  capture,
-  isRunning,
-  optionsFor,
-  resultsIn,
-  say,
-  server,
-  start,
-  textsIn,
-  until,
-} from "./harness.ts";
+import * as harness from "./harness.ts";
 
+const { bash, blocksOf, capture, isRunning, optionsFor, resultsIn } = harness;
+const { say, server, start, textsIn, until } = harness;
 const LESSON = "s06_context_compact";
 const s06 = await import("../agents/s06_context_compact.ts");
 
@@ -61,7 +50,7 @@ function killer(line: number, part: number): NodeJS.ProcessEnv {
 }
 
 /** Describes each message of a history with a word. "note" tells the model that a turn was stopped. */
-function outline(messages: Anthropic.MessageParam[]): string {
+function outline(messages: harness.Messages): string {
   const words = messages.map((message) => {
     const [result] = resultsIn([message]);
     if (result) return /may have run/.test(result.text) ? "lost" : result.text;
@@ -96,22 +85,20 @@ describe("after the program was killed", { concurrency: true }, () => {
     }
   });
 
-  for (const signal of ["SIGKILL", "SIGHUP"] as const) {
-    test(`by ${signal} while a command runs: its call is answered, and the next request comes after a note`, async (t) => {
-      const deletes = { replies: [bash("echo $$ > pid; exec sleep 600")] };
-      const run = await start(t, LESSON, ["-y", "delete all logs"], deletes);
-      const pidFile = join(run.cwd, "pid");
-      await until(() => fs.existsSync(pidFile) && fs.readFileSync(pidFile, "utf8").endsWith("\n"));
-      const pid = Number(fs.readFileSync(pidFile, "utf8"));
-      run.child.kill(signal);
-      t.after(() => isRunning(pid) && process.kill(pid));
-      await run.ended;
+  test("by kill -9 while a command runs: its call is answered, and the next request comes after a note", async (t) => {
+    const deletes = { replies: [bash("echo $$ > pid; exec sleep 600")] };
+    const run = await start(t, LESSON, ["-y", "delete all logs"], deletes);
+    const pidFile = join(run.cwd, "pid");
+    await until(() => fs.existsSync(pidFile) && fs.readFileSync(pidFile, "utf8").endsWith("\n"));
+    const pid = Number(fs.readFileSync(pidFile, "utf8"));
+    run.child.kill("SIGKILL");
+    t.after(() => isRunning(pid) && process.kill(pid));
+    await run.ended;
 
-      const files = { ".transcripts/transcript_1_1.jsonl": fs.readFileSync(transcriptIn(run.cwd), "utf8") };
-      const next = await start(t, LESSON, ["-c", "how many lines has a.ts?"], { files, replies: [say("ten")] });
-      assert.equal(await next.ended, 0, next.screen());
-      assert.match(next.screen(), /delete all logs/, "it prints the last request");
-      assert.equal(outline(next.journal[0]?.request.messages ?? []), "delete calls lost note how");
-    });
-  }
+    const files = { ".transcripts/transcript_1_1.jsonl": fs.readFileSync(transcriptIn(run.cwd), "utf8") };
+    const next = await start(t, LESSON, ["-c", "how many lines has a.ts?"], { files, replies: [say("ten")] });
+    assert.equal(await next.ended, 0, next.screen());
+    assert.match(next.screen(), /delete all logs/, "it prints the last request");
+    assert.equal(outline(next.journal[0]?.request.messages ?? []), "delete calls lost note how");
+  });
 });
