@@ -10,7 +10,7 @@ import type Anthropic from "@anthropic-ai/sdk";
 import { type Failure, type Model, type Reply, scripted } from "../tools/api/server.ts";
 import * as harness from "./harness.ts";
 
-const { bash, blocksOf, call, capture, expectRejection, folder, resultsIn, say, server } = harness;
+const { bash, blocksOf, call, expectRejection, folder, resultsIn, say, server } = harness;
 const { optionsFor, PASS, start, step, test, use, user } = harness;
 type Lesson = typeof import("../agents/s06_context_compact.ts");
 type Messages = harness.Messages;
