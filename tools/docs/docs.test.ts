@@ -119,35 +119,31 @@ test("a directive can ask for the head and tail of an output", async () => {
   assert.equal(await sync("run head 1 tail 2: seq 9"), fence("console", "$ seq 9\n1\n[…]\n8\n9"));
 });
 
-test("the messages around a compaction are shown as the transcript has them", async () => {
-  const calls = [{ type: "tool_use", id: "a", name: "bash", input: { command: "ls" } }];
-  const results = [{ type: "tool_result", tool_use_id: "a", content: "1\n2\n3\n4" }];
-  const messages = [{ role: "user", content: [{ type: "text", text: `A\n\nsummary\n${"x".repeat(81)}` }] }];
-  const own = (message: object) => ({ message, state: {} });
-  const rewrite = (trigger: string, ...messages: object[]) => ({ type: "compaction", trigger, messages, state: {} });
+test("the history that a compaction left has a line for each block", async () => {
+  const call = { type: "tool_use", id: "a", name: "bash", input: { command: "ls" } };
+  const result = { type: "tool_result", tool_use_id: "a", content: `${"x".repeat(81)}\n\n2\n3` };
+  const texts = ["[Conversation compressed.]", ...[1, 2, 3, 4].map((n) => `<file path="${n}">`)];
+  const messages = [
+    { role: "user", content: texts.map((text) => ({ type: "text", text })) },
+    { role: "assistant", content: [call] },
+    { role: "user", content: [result] },
+  ];
+  const state = {};
   const lines = [
-    own({ role: "user", content: "list" }),
-    own({ role: "assistant", content: calls }),
-    own({ role: "user", content: results }),
-    rewrite("micro", { role: "user", content: "list" }, ...messages),
-    rewrite("auto", ...messages),
-    own({ role: "user", content: "and now?" }),
-    rewrite("auto"),
+    { message: { role: "user", content: "go" }, state },
+    { type: "compaction", trigger: "auto", messages, state },
   ];
   write("t.jsonl", `${lines.map((line) => JSON.stringify(line)).join("\n")}\n`);
-  const before = `… earlier messages: 1
-
-assistant  tool_use     bash {"command":"ls"}
-user       tool_result  1
-                        2
-                        3
-                        … more lines: 1`;
-  assert.equal(await sync("history t.jsonl micro:1 before 2"), fence("text", before));
-  const after = `user       text         A\n${" ".repeat(24)}summary\n${" ".repeat(24)}${"x".repeat(80)} …`;
-  assert.equal(await sync("history t.jsonl 1 after 3"), fence("text", after));
-  assert.equal(await sync("history t.jsonl 2 before 2"), fence("text", `${after}\nuser       text         and now?`));
-  assert.deepEqual(await check("<!-- sync: history t.jsonl 3 after 2 -->\n<!-- /sync -->"), [
-    `1: history t.jsonl 3 after 2: ${root}/t.jsonl has no compaction 3: it has only 2`,
+  const after = `user       text         [Conversation compressed.]
+           text         <file path="1">
+           text         <file path="2">
+           text         … 2 more files
+assistant  tool_use     bash command: ls
+user       tool_result  ${"x".repeat(80)} …
+                        … more lines: 2`;
+  assert.equal(await sync("history t.jsonl auto"), fence("text", after));
+  assert.deepEqual(await check("<!-- sync: history t.jsonl tool -->\n<!-- /sync -->"), [
+    `1: history t.jsonl tool: ${root}/t.jsonl has no compaction with the trigger tool`,
   ]);
 });
 

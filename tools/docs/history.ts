@@ -1,49 +1,34 @@
-/** Shows the messages around a compaction, as a transcript of s06 has them. */
+/** Shows the history that a compaction left, for a page. */
 import { readFileSync } from "node:fs";
-import { type Message, type Part, readConversation, textOf } from "../trace/conversation.ts";
+import { readTimeline } from "../trace/read-timeline.ts";
+import { type Block, type Message, messagesAt } from "../trace/timeline.ts";
 
-const WIDTH = 80; // characters of a line, without the columns for role and kind
-const count = (value: number) => value.toLocaleString("en-US");
+const WIDTH = 80; // characters of a line, without the columns for role and type
+const FILES = 2; // the rest are only counted
+/** How the API calls a block. All others are text. */
+const TYPES: Record<string, string> = { thinking: "thinking", call: "tool_use", result: "tool_result" };
 
 /**
- * The history when a transcript's compaction began, or what replaced it.
- * @param which the compaction: `1` is the first with a summary, `micro:1` the first of that trigger
+ * Returns a line for each block, with the first line of its text and how many more there are.
+ * @param trigger names the compaction: the first of this kind in the trace
  */
-export function historyAt(file: string, which: string, side: "before" | "after"): Message[] {
-  let history: Message[] = [];
-  let seen = 0;
-  const [, trigger, number] = /^(?:(\w+):)?(\d+)$/.exec(which) ?? [];
-  for (const step of readConversation(readFileSync(file, "utf8")).steps) {
-    if (step.type === "message") history.push(step);
-    if (step.type !== "rewrite") continue;
-    const isKind = trigger ? step.trigger === trigger : /^(auto|tool|manual|recovery)$/.test(step.trigger);
-    if (isKind) seen++;
-    if (isKind && seen === Number(number)) return side === "before" ? history : step.messages;
-    history = [...step.messages];
-  }
-  throw new Error(`${file} has no compaction ${which}: it has only ${seen}`);
+export function historyAfter(file: string, trigger: string): string {
+  const timeline = readTimeline(readFileSync(file, "utf8"));
+  const compaction = timeline.compactions.find((each) => each.trigger === trigger);
+  if (!compaction) throw new Error(`${file} has no compaction with the trigger ${trigger}`);
+  return messagesAt(timeline, compaction.after).map(describeMessage).join("\n");
 }
 
-/** A message as a table: its role, then a row for each block. At most `most` lines of a text are shown. */
-export function describe({ role, parts }: Message, most: number): string {
-  const files = parts.filter((part) => contentOf(part).startsWith("<file"));
-  const left = new Set(files.slice(2));
-  const shown: Part[] = parts.filter((part) => !left.has(part));
-  if (left.size > 0) shown.push({ type: "text", text: `… ${left.size} more files` });
-  const rows = shown.flatMap((part) => {
-    const lines = contentOf(part)
-      .split("\n")
-      .filter((line) => line.trim());
-    const few = lines.slice(0, most).map((line) => (line.length > WIDTH ? `${line.slice(0, WIDTH)} …` : line));
-    if (lines.length > most) few.push(`… more lines: ${count(lines.length - most)}`);
-    return few.map((line, i) => `${(i === 0 ? part.type : "").padEnd(13)}${line}`);
-  });
+function describeMessage({ role, blocks }: Message): string {
+  const hidden = blocks.filter(({ kind }) => kind === "file").slice(FILES);
+  const rows = blocks.filter((block) => !hidden.includes(block)).flatMap(rowsOf);
+  if (hidden.length > 0) rows.push(`${"text".padEnd(13)}… ${hidden.length} more files`);
   return rows.map((row, i) => `${(i === 0 ? role : "").padEnd(11)}${row}`.trimEnd()).join("\n");
 }
 
-function contentOf(part: Part): string {
-  if (part.type === "text") return part.text;
-  if (part.type === "thinking") return part.thinking;
-  if (part.type === "tool_use") return `${part.name} ${JSON.stringify(part.input)}`;
-  return part.type === "tool_result" ? textOf(part.content) : "";
+function rowsOf({ kind, tool, text }: Block): string[] {
+  const lines = text.split("\n").filter((line) => line.trim());
+  const first = `${kind === "call" ? `${tool} ` : ""}${lines[0] ?? ""}`;
+  const row = `${(TYPES[kind] ?? "text").padEnd(13)}${first.length > WIDTH ? `${first.slice(0, WIDTH)} …` : first}`;
+  return lines.length > 1 ? [row, `${" ".repeat(13)}… more lines: ${lines.length - 1}`] : [row];
 }

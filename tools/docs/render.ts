@@ -4,7 +4,7 @@ import { dirname, join, relative } from "node:path";
 import { markdownTable } from "markdown-table";
 import { type Row, tables } from "../bench/report.ts";
 import { changes, codeOf, type Lesson, type Lines } from "../lesson/source.ts";
-import { describe, historyAt } from "./history.ts";
+import { historyAfter } from "./history.ts";
 import { countWords, type Directive, type Page, readPage } from "./page.ts";
 
 export type Project = { root: string; lessons: Map<string, Lesson>; record: (command: string) => Promise<string> };
@@ -127,15 +127,9 @@ const BLOCKS: Kinds = {
     return table("llrrr", heads, ...rows);
   },
 
-  /** `FILE 2 before 4` shows the last 4 messages before the second summary, and `FILE 2 after 6` what replaced them. */
   history(args, { root }) {
-    const [file = "", which = "", side, number = ""] = args.split(" ");
-    if (side !== "before" && side !== "after") throw new Error("name the side: before or after");
-    const messages = historyAt(join(root, file), which, side);
-    const shown = side === "before" ? messages.slice(-number) : messages;
-    const more = messages.length > shown.length ? [`… earlier messages: ${messages.length - shown.length}\n`] : [];
-    const most = side === "before" ? 3 : Number(number);
-    return fence("text", [...more, ...shown.map((message) => describe(message, most))].join("\n"));
+    const [file = "", trigger = ""] = args.split(" ");
+    return fence("text", historyAfter(join(root, file), trigger));
   },
 
   bench(args, { root }) {

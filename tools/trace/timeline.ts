@@ -118,6 +118,22 @@ export function blocksAt({ blocks, epochs }: Pick<Timeline, "blocks" | "epochs">
   return (epochs[epoch]?.slice(0, length) ?? []).flatMap((id) => blocks[id] ?? []);
 }
 
+/** A message keeps its number when a compaction leaves it in place. */
+export type Message = { number: number; role: "user" | "assistant"; blocks: Block[] };
+
+/** The messages of a request or of a side of a compaction, without the first `skipped` blocks. */
+export function messagesAt(timeline: Timeline, extent: Extent, skipped = 0): Message[] {
+  const messages: Message[] = [];
+  for (const block of blocksAt(timeline, extent).slice(skipped)) {
+    const last = messages.at(-1);
+    if (last?.number === block.message) last.blocks.push(block);
+    else messages.push({ number: block.message, role: roleOf(block), blocks: [block] });
+  }
+  return messages;
+}
+
+const roleOf = ({ kind }: Block) => (/^(reply|thinking|call)$/.test(kind) ? "assistant" : "user");
+
 /** Whether the prompt cache was missed. What a compaction makes new is written to it, and not missed. */
 export const isMissed = ({ missed }: Moment) => missed !== undefined && missed.why !== "compaction";
 

@@ -1,17 +1,15 @@
 /** A recorded run as its model calls: what was added to the messages before each, and what a compaction made of them. */
 import { readTimeline } from "../../trace/read-timeline.ts";
 import {
-  type Block,
-  blocksAt,
   type Compaction,
   type Extent,
+  type Message,
   type Moment,
+  messagesAt,
   type Timeline,
 } from "../../trace/timeline.ts";
 import { isInRepository, textOfFile } from "./files.ts";
 
-/** `number`: the same message has the same one before and after a compaction. */
-export type Message = { number: number; role: "user" | "assistant"; blocks: Block[] };
 export type Call = {
   /** The compactions before it, each with the messages that were added before that. */
   compactions: { added: Message[]; compaction: Compaction }[];
@@ -62,19 +60,6 @@ function conversationIn(text: string): Conversation {
   });
   return { timeline, calls };
 }
-
-/** The messages at a model call or at one side of a compaction, without the first `skipped` blocks. */
-export function messagesAt(timeline: Timeline, extent: Extent, skipped = 0): Message[] {
-  const messages: Message[] = [];
-  for (const block of blocksAt(timeline, extent).slice(skipped)) {
-    const last = messages.at(-1);
-    if (last?.number === block.message) last.blocks.push(block);
-    else messages.push({ number: block.message, role: roleOf(block), blocks: [block] });
-  }
-  return messages;
-}
-
-const roleOf = ({ kind }: Block) => (/^(reply|thinking|call)$/.test(kind) ? "assistant" : "user");
 
 /** @throws if the run ends without a reply */
 export function callAt({ calls }: Conversation, at: number): Call {

@@ -1,8 +1,8 @@
 /** A recorded run, step by step: which line of the script runs, and what it changes in the messages. */
 import { functionAround, type LineName, lineNamed } from "../../lesson/lines.ts";
 import type { Lesson } from "../../lesson/source.ts";
-import { type Compaction, fatesOf, type Timeline, totalOf } from "../../trace/timeline.ts";
-import { type Call, type Conversation, callAt, type Message, messagesAt, type Run, readRun } from "./run.ts";
+import { type Compaction, fatesOf, type Message, messagesAt, type Timeline, totalOf } from "../../trace/timeline.ts";
+import { type Call, type Conversation, callAt, type Run, readRun } from "./run.ts";
 import { words } from "./words.ts";
 
 /** What a model call sends, in tokens. */
