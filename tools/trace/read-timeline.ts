@@ -1,4 +1,4 @@
-/** Reads a session file: which blocks were in the context at each request, and what each compaction took away. */
+/** Makes the timeline of a recorded conversation. */
 import type { Clear, Message, Rewrite, Step } from "./conversation.ts";
 import { readConversation, textOf } from "./conversation.ts";
 import { groupBy, largestOf, sum } from "./numbers.ts";
@@ -8,16 +8,14 @@ import type { Block, Capacity, Compaction, Extent, Kind, Moment, Side, Size, Tim
 import { blocksAt, seriesFor, totalOf } from "./timeline.ts";
 
 const MANY_TOOLS = 4; // with a colour of their own
-/** Tokens: what is missed of the cache when nothing went wrong, too, is less. */
-const LEAST_MISSED = 2_000;
-/** Tokens: a prompt that grew less tells nothing about the characters in one. */
-const LEAST_GROWN = 200;
+const LEAST_MISSED = 2_000; // tokens: even a healthy cache misses a few
+const LEAST_GROWN = 200; // tokens: from less, the characters per token can't be told
 
 // --- blocks ----------------------------------------------------------------------------------------------------------
 
 type Draft = Omit<Block, "id" | "since" | "message">;
 
-/** What stands in for another speaker in the user's name: `<task-notification>…</task-notification>`. */
+/** Text that the client writes in the user's name, such as `<task-notification>…</task-notification>`. */
 const TAGGED = /<([a-z]+(?:-[a-z]+)+)\b[^>]*>[\s\S]*?(<\/\1>|$)|^\[Request interrupted.*/g;
 const OPENING = /^\s*<([a-z-]+)[^>]*>\s*/;
 const saidIn = (text: string) => text.replace(TAGGED, "").trim();
@@ -33,7 +31,7 @@ function headlineOf(text: string): string {
   return line.length > 120 ? `${line.slice(0, 119)}…` : line;
 }
 
-/** The arguments of a call, one on each line; a list has a line for each item. */
+/** Returns the arguments of a call, each on its own line, and so is each item of a list. */
 function argumentsOf(input: Record<string, unknown>): string {
   const lines = Object.entries(input).map(([name, value]) => {
     if (Array.isArray(value)) return [`${name}:`, ...value.map((item) => `  ${JSON.stringify(item)}`)].join("\n");
@@ -42,7 +40,7 @@ function argumentsOf(input: Record<string, unknown>): string {
   return lines.join("\n");
 }
 
-/** `calls` remembers each call for its result. */
+/** `calls` remembers the calls, so that a result can say which tool it's from. */
 function toDraft(part: Message["parts"][number], message: Message, calls: Map<string, Draft>): Draft {
   const user = isRequest(message) ? "request" : "client";
   const said = message.role === "assistant" ? "reply" : user;
@@ -68,7 +66,7 @@ function toDraft(part: Message["parts"][number], message: Message, calls: Map<st
   }
 }
 
-/** What a text is, and its label. What a summary begins with is the summary; then come files that it puts back. */
+/** Names a text. A summary message begins with the summary, and files follow. */
 function nameText(text: string, { isSummary }: Message, said: Kind, isFirst: boolean): Pick<Draft, "kind" | "label"> {
   const [, path] = (isSummary && !isFirst && /^<file path="(.*?)"/.exec(text)) || [];
   if (path) return { kind: "file", label: path };
@@ -78,25 +76,24 @@ function nameText(text: string, { isSummary }: Message, said: Kind, isFirst: boo
 
 // --- the context, step by step ---------------------------------------------------------------------------------------
 
-/** A side of a compaction, with its tokens if the file has them. */
+/** One side of a compaction. `tokens` is what the file says, if it does. */
 type Edge = Extent & { tokens?: number; charsPerToken?: number };
-/** A model call: its prompt, its reply, and when it was sent. */
+/** A model call: its prompt, its reply (`step`), and when it was sent. */
 type Call = Edge & { step: Message; sent?: number };
 type Draw = Pick<Timeline, "blocks" | "epochs" | "requests"> & {
   compactions: (Omit<Compaction, "before" | "after"> & { before: Edge; after: Edge })[];
   moments: Call[];
   calls: Map<string, Draft>;
-  /** How many messages there have been. */
+  /** How many messages there have been, so that each gets a number. */
   messages: number;
-  /** When the newest step was written, and the newest ratio that the file has. */
+  /** The newest time and ratio in the file. */
   time?: number;
   charsPerToken?: number;
 };
 
-/** Blocks that say the same have one key. */
+/** Two blocks have the same key if one can take the place of the other. */
 const blockKey = ({ kind, callId, text }: Draft) => (callId ? `${kind} ${callId}` : text);
 
-/** Follows the context through the steps. */
 function followSteps(steps: Step[]): Draw {
   const draw: Draw = {
     blocks: [],
@@ -115,7 +112,7 @@ function followSteps(steps: Step[]): Draw {
   return draw;
 }
 
-/** The context as it is now. */
+/** Returns the context as it is now. */
 function here({ epochs, charsPerToken }: Draw): Edge {
   return { epoch: epochs.length - 1, length: epochs.at(-1)?.length ?? 0, charsPerToken };
 }
@@ -127,7 +124,7 @@ function add({ blocks, moments }: Draw, draft: Draft, message: number): number {
 
 const blockDrafts = ({ calls }: Draw, message: Message) => message.parts.map((part) => toDraft(part, message, calls));
 
-/** A message is added to the context; a reply is that of a model call. */
+/** Adds a message. A reply also adds a model call. */
 function appendMessage(draw: Draw, step: Message): void {
   const prompt = here(draw);
   const drafts = blockDrafts(draw, step);
@@ -141,7 +138,6 @@ function appendMessage(draw: Draw, step: Message): void {
   for (const draft of drafts) draw.epochs.at(-1)?.push(add(draw, draft, message));
 }
 
-/** Results are cleared. */
 function clearResults(draw: Draw, { callIds }: Clear): void {
   const text = "[Old tool result content cleared]";
   const cleared = new Set<string | undefined>(callIds);
@@ -179,7 +175,7 @@ function keepOrAdd(draw: Draw, draft: Draft, found: Block | undefined, message: 
   return add(draw, { ...draft, original, thought }, message);
 }
 
-/** An epoch begins with a compaction; in a transcript that goes on from another one there is none. */
+/** Begins an epoch. That's a compaction, unless a transcript begins by resuming another one. */
 function beginEpoch(draw: Draw, ids: number[], step: Pick<Rewrite, "trigger"> & Partial<Rewrite>): void {
   const { trigger, usage, model } = step;
   const before = { ...here(draw), tokens: step.before };
@@ -205,7 +201,7 @@ function seriesOf(blocks: Block[]): string[] {
   return [...kinds, ...names.slice(0, MANY_TOOLS), ...(names.length > MANY_TOOLS ? ["result:"] : [])];
 }
 
-/** Characters of each series at each model call: those of an epoch add up, block by block. */
+/** Returns the characters of each series at each model call. */
 function charsBySeries({ blocks, epochs, moments }: Draw, series: string[]): number[][] {
   const sums = epochs.map((ids) => {
     const running = [series.map(() => 0)];
@@ -219,7 +215,7 @@ function charsBySeries({ blocks, epochs, moments }: Draw, series: string[]): num
   return moments.map(({ epoch, length }) => sums[epoch]?.[length] ?? []);
 }
 
-/** Characters per token: the median of what prompts grew by from one to the next. A few grow by what the file does not hold. */
+/** Returns the characters per token: the median over the model calls, since some prompts grow by what isn't in the file. */
 function ratioOf(moments: Call[], chars: number[]): number {
   const ratios = moments.flatMap(({ epoch, step }, i) => {
     const before = moments[i - 1];
@@ -232,14 +228,14 @@ function ratioOf(moments: Call[], chars: number[]): number {
 
 const medianOf = (values: number[]) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)];
 
-/** Sizes that add up to `tokens`: what the blocks do not explain is not charged to them. Without a count, the blocks are all. */
+/** Splits the tokens of a prompt into those of its blocks and those that no block accounts for. */
 function sizeFor(chars: number, charsPerToken: number, tokens = chars / charsPerToken): Size {
   const explained = chars / charsPerToken;
   if (explained <= tokens) return { tokens, unexplained: tokens - explained, charsPerToken };
   return { tokens, unexplained: 0, charsPerToken: chars / tokens };
 }
 
-/** Why the prompt before was not read from the cache, as far as this one still had room for it. */
+/** Finds out why the previous prompt wasn't read from the cache. */
 function missedBy(before: Moment | undefined, now: Moment): Moment["missed"] {
   if (!before || !now.usage) return undefined;
   const tokens = Math.min(before.tokens, now.tokens) - now.usage.read;
@@ -250,7 +246,7 @@ function missedBy(before: Moment | undefined, now: Moment): Moment["missed"] {
   return { why: now.model === before.model ? "changed" : "model", tokens };
 }
 
-/** `sums`: the characters of each series in the prompt. */
+/** `sums` has the characters of each series in the prompt. */
 function toMoment({ step, sent, ...call }: Call, sums: number[], ratio: number): Moment {
   const { usage, model, time, parts } = step;
   const size = sizeFor(sum(sums), call.charsPerToken ?? ratio, usage && totalOf(usage));
@@ -284,7 +280,7 @@ function thresholdIn(steps: Step[]): Capacity | undefined {
   return tokens ? { tokens, kind: "threshold" } : undefined;
 }
 
-/** A side of a compaction as the file counts it; if it does not, by the model call beside it. */
+/** Sizes one side of a compaction: by the file, or else by the model call next to it. */
 function sideOf(draw: Draw, { tokens, charsPerToken, ...extent }: Edge, by: "before" | "next", beside?: Moment): Side {
   const ratio = charsPerToken ?? beside?.charsPerToken ?? CHARS_PER_TOKEN;
   const chars = sum(blocksAt(draw, extent).map((block) => block.chars));
@@ -293,7 +289,7 @@ function sideOf(draw: Draw, { tokens, charsPerToken, ...extent }: Edge, by: "bef
   return { ...extent, ...sizeFor(chars, ratio, chars / ratio + (beside?.unexplained ?? 0)), by: "estimate" };
 }
 
-/** The timeline of a session of Claude Code or a transcript of s06; without model calls if the file is neither. */
+/** Reads a session of Claude Code or a trace of a lesson. The timeline of any other text has no model calls. */
 export function readTimeline(text: string): Timeline {
   const { format, steps, skipped } = readConversation(text);
   const draw = followSteps(steps);

@@ -1,92 +1,95 @@
-/** What the viewer shows of a session, and how to look things up in it. */
+/** What was in the context at each model call of a recorded conversation, and functions to look it up. */
 import type { Skipped, Usage } from "./conversation.ts";
 import { sum } from "./numbers.ts";
 import { type Cost, sumOf } from "./prices.ts";
 
-/** `client`: in the user's name, but not by the user. `unexplained`: counted, but not in the file. */
+/**
+ * A `client` block is in the user's name, but the program wrote it. `unexplained` stands for the tokens that the API counted
+ * but no block in the file accounts for.
+ */
 export type Kind = "unexplained" | "request" | "client" | "reply" | "thinking" | "call" | "result" | "summary" | "file";
 export type Block = {
   id: number;
   kind: Kind;
-  /** Of calls and results: the name of the tool. */
+  /** The tool of a call or a result. */
   tool?: string;
-  /** Its first line, or a call's tool and first argument. */
+  /** The first line of its text; for a call, the tool and its first argument. */
   label: string;
   text: string;
-  /** As JSON, which is how s06 counts. */
+  /** Its size as JSON, in characters. */
   chars: number;
-  /** The first model call after it. */
+  /** The first model call that sends it. */
   since: number;
   callId?: string;
-  /** The message it belongs to: blocks of one message have the same number. */
+  /** The number of its message. */
   message: number;
-  /** The result that this line replaced. */
+  /** The id of the result that this block replaced. */
   original?: number;
-  /** The thinking that this text was. */
+  /** The id of the thinking that became this text. */
   thought?: number;
 };
-/** The first `length` blocks of an epoch. */
+/** A context: the first `length` blocks of an epoch. */
 export type Extent = { epoch: number; length: number };
-/** How large a prompt is: its tokens, those that no block in the file explains, and an estimate for the blocks. */
+/** The size of a prompt in tokens, how many of them no block accounts for, and the characters per token of its blocks. */
 export type Size = { tokens: number; unexplained: number; charsPerToken: number };
-/** A request to the model. Times are milliseconds. */
+/** A model call. Times are in milliseconds. */
 export type Moment = Extent &
   Size & {
     time?: number;
-    /** Since the request before. */
+    /** The time since the previous model call. */
     gap?: number;
     missed?: Missed;
-    /** Tokens, as in `Timeline.series`. */
+    /** The tokens of each of `Timeline.series`. */
     sizes: number[];
     usage?: Usage;
-    /** Whether its output is an estimate from the blocks, as the file has only a part of the count. */
+    /** Whether the output is estimated, because the file has the count of an unfinished reply. */
     isEstimate: boolean;
     model?: string;
-    /** Dollars, if the model's price is known. */
+    /** In dollars. Missing if the model's price isn't known. */
     cost?: Cost;
-    /** The newest of `Timeline.requests` at it. */
+    /** The index of the newest of `Timeline.requests`. */
     request: number;
   };
-/** Why `tokens` of the prompt were not read from the cache. What is new since the prompt before is not among them. */
+/** Why tokens of the previous prompt weren't read from the cache, and how many. New tokens don't count. */
 export type Missed = { why: "pause" | "compaction" | "model" | "changed"; tokens: number };
-/** One side of a compaction; `by`: who says how large it is. `next`: the prompt after it was counted. */
+/** One side of a compaction. Its size comes from the file, from the next model call, or from an estimate. */
 export type Side = Extent & Size & { by: "file" | "next" | "estimate" };
 export type Compaction = {
-  /** The first request after it; `moments.length` if there is none. */
+  /** The index of the first model call after it, even if there is none. */
   moment: number;
   trigger: string;
   before: Side;
   after: Side;
-  /** Whether a model call wrote a summary for it. */
+  /** Whether a model call wrote a summary. */
   isSummary: boolean;
-  /** Of the model call that wrote its summary, if the file has them. */
+  /** What that model call used and cost, if the file has it. */
   usage?: Usage;
   cost?: Cost;
 };
 export type Fate = "kept" | "thought" | "summarized" | "disk" | "withdrawn";
-/** How many tokens a prompt may have: up to s06's threshold, or the model's context window. */
+/** The most tokens of a prompt: s06's threshold, or the model's context window. */
 export type Capacity = { tokens: number; kind: "threshold" | "window" };
 export type Timeline = {
   format: "s06" | "Claude Code";
   blocks: Block[];
-  /** Each compaction begins an epoch: blocks by id, in their order. */
+  /** The ids of blocks in order. Each compaction begins a new epoch. */
   epochs: number[][];
   moments: Moment[];
   compactions: Compaction[];
   /** The model call with the largest prompt. */
   largest: number;
-  /** What the user asked: the first model call with it, and its block. */
+  /** For each of the user's requests, its block and the first model call that sends it. */
   requests: { moment: number; block: number }[];
-  /** A kind, or `result:` and a tool; "" there is all the other tools. */
+  /** The bands of a chart: a kind, `result:` with a tool, or `result:` alone for all other tools. */
   series: string[];
   capacity?: Capacity;
-  /** Whether the API counted the prompts; if not, they are estimates. */
+  /** Whether the API counted the prompts. Otherwise they're estimates. */
   isCounted: boolean;
-  /** Of the blocks: always an estimate. */
+  /** An estimate, for single blocks. */
   charsPerToken: number;
   skipped: Skipped[];
 };
-/** What is shown: a model call or a compaction, by its index. */
+/** A model call or a compaction, by its index. */
 export type Step = { call?: number; compaction?: number };
 
 /** The series that a block belongs to. */
@@ -95,10 +98,10 @@ export function seriesFor({ kind, tool }: Block, series: string[]): string {
   return series.includes(name) ? name : "result:";
 }
 
-/** Tokens of a whole prompt. */
+/** Returns the tokens of a whole prompt. */
 export const totalOf = ({ input, read, written }: Usage) => input + read + written;
 
-/** What became of a block of the context before a compaction. */
+/** Returns what a compaction did to each block, by the block's id. */
 export function fatesOf(timeline: Timeline, compaction: Compaction): Map<number, Fate> {
   const left = blocksAt(timeline, compaction.after);
   const kept = new Set(left.map(({ id }) => id));
@@ -113,7 +116,7 @@ export function fatesOf(timeline: Timeline, compaction: Compaction): Map<number,
   return new Map(blocksAt(timeline, compaction.before).map((block) => [block.id, fateOf(block)]));
 }
 
-/** The blocks of a request or of a side of a compaction, in their order. */
+/** Returns the blocks of a model call or of one side of a compaction, in order. */
 export function blocksAt({ blocks, epochs }: Pick<Timeline, "blocks" | "epochs">, { epoch, length }: Extent): Block[] {
   return (epochs[epoch]?.slice(0, length) ?? []).flatMap((id) => blocks[id] ?? []);
 }
@@ -121,7 +124,7 @@ export function blocksAt({ blocks, epochs }: Pick<Timeline, "blocks" | "epochs">
 /** A message keeps its number when a compaction leaves it in place. */
 export type Message = { number: number; role: "user" | "assistant"; blocks: Block[] };
 
-/** The messages of a request or of a side of a compaction, without the first `skipped` blocks. */
+/** Returns the messages of a model call or of one side of a compaction, without the first `skipped` blocks. */
 export function messagesAt(timeline: Timeline, extent: Extent, skipped = 0): Message[] {
   const messages: Message[] = [];
   for (const block of blocksAt(timeline, extent).slice(skipped)) {
@@ -134,15 +137,15 @@ export function messagesAt(timeline: Timeline, extent: Extent, skipped = 0): Mes
 
 const roleOf = ({ kind }: Block) => (/^(reply|thinking|call)$/.test(kind) ? "assistant" : "user");
 
-/** Whether the prompt cache was missed. What a compaction makes new is written to it, and not missed. */
+/** Whether the prompt cache was missed for another reason than a compaction. */
 export const isMissed = ({ missed }: Moment) => missed !== undefined && missed.why !== "compaction";
 
-/** What a compaction does to the blocks it takes. */
+/** Returns what a compaction does to the blocks it takes. */
 export function takenBy({ trigger }: Compaction): "summarized" | "disk" | "withdrawn" {
   if (trigger === "micro") return "disk";
   return /^(refus|reject|clear)/.test(trigger) ? "withdrawn" : "summarized";
 }
 
-/** Dollars of some model calls, or of those for summaries; nothing if the price of none is known. */
+/** Returns what model calls cost in dollars, or nothing if no price is known. */
 export const dollarsOf = (calls: { cost?: Cost }[]): number | undefined =>
   calls.some(({ cost }) => cost) ? sum(calls.map(({ cost }) => sumOf(cost))) : undefined;
