@@ -4,6 +4,7 @@ import { appendFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { STOPPED } from "../lesson/wording.ts";
 import { compaction, line, linesOf, own, reply, result, said, summary, text, use, user } from "../trace/test-lines.ts";
 import { readSession, readSessions } from "./turns.ts";
@@ -116,4 +117,12 @@ test("a path without sessions is an error that names it and says why", () => {
   assert.throws(() => readSessions(join(folder, "missing")), /missing does not exist; name/);
   assert.throws(() => readSessions(join(folder, "empty")), /empty has no \.jsonl files/);
   assert.throws(() => readSessions(join(folder, "notes.txt")), /1 rounds or more.*\n.*notes\.txt holds no session/);
+});
+
+test("requests are replayed without the reminders that Claude Code adds to them", () => {
+  const { turns, problem } = readSession(
+    fileURLToPath(new URL("../trace/fixtures/claude-code.jsonl", import.meta.url)),
+  );
+  assert.deepEqual([turns.length, problem], [6, undefined]);
+  assert.ok(turns.every(({ request }) => !request.includes("<system-reminder>")));
 });

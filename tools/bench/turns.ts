@@ -64,7 +64,10 @@ type Source = Pick<Conversation, "steps" | "cwd">;
 function toEntries({ steps, cwd }: Source, skip: Skip): Entry[] {
   const entries: Entry[] = [];
   const numbered = new Set<string>(); // calls whose results have a number before each line
-  const append = (message: Message) => entries.push(toEntry(message, cwd, numbered, skip));
+  const append = (message: Message) => {
+    if (message.isContext) skip("context of the client");
+    else entries.push(toEntry(message, cwd, numbered, skip));
+  };
   let length = 0; // of the history
   for (const step of steps) {
     if (step.type === "message") {

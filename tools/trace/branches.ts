@@ -4,12 +4,14 @@ import type { ClaudeLine } from "./formats.ts";
 type Node = { line: ClaudeLine; parent?: Node };
 
 export const isReply = ({ type, message }: ClaudeLine) => type === "assistant" && message !== undefined;
-const isMessage = (line: ClaudeLine) => isReply(line) || (line.type === "user" && line.message !== undefined);
+/** Other types of lines can have a `message` as well. */
+export const isMessage = ({ type, message }: ClaudeLine) =>
+  message !== undefined && /^(user|assistant|attachment)$/.test(type);
 export const replyId = ({ message, uuid }: ClaudeLine) => message?.id ?? uuid;
 
 /** @returns the messages of the branch that ends last, in the order of the file */
 export function newestBranch(lines: ClaudeLine[], skip: (reason: string) => void): ClaudeLine[] {
-  for (const line of lines) if (!isMessage(line)) skip(`${line.type} line`);
+  for (const line of lines) if (!isMessage(line) && !line.shape) skip(`${line.type} line`);
   const messages = toTree(lines).filter(({ line }) => isMessage(line));
   const branch = pathTo(messages.at(-1));
   const isBesideBranch = besides(branch, messages);

@@ -4,7 +4,7 @@
  */
 
 import { STOPPED, SUMMARY } from "../lesson/wording.ts";
-import { isReply, newestBranch, replyId } from "./branches.ts";
+import { isMessage, isReply, newestBranch, replyId } from "./branches.ts";
 import { Block, ClaudeLine, type Message as Content, type Usage as Counted, OwnLine, parseLine } from "./formats.ts";
 import { sizeOf, WRAPPER } from "./sizes.ts";
 
@@ -43,6 +43,8 @@ export type Message = {
   isSummary?: boolean;
   /** True if the client wrote the message, false if the user did, undefined if the file doesn't say. */
   isMeta?: boolean;
+  /** Whether this is the system prompt, the tools or a reminder, which Claude Code records apart from its messages. */
+  isContext?: boolean;
   /** The call that a text of the client belongs to. */
   callId?: string;
 };
@@ -136,17 +138,20 @@ type Progress = {
   steps: Step[];
   replies: Map<string | undefined, Message>;
   messagesByLine: Map<string | undefined, Message>;
+  /** The system prompt and the tools. */
+  setup?: Message;
   /** Announces the summary that follows. */
   boundary?: ClaudeLine["compactMetadata"];
 };
 
 function fromClaude(all: ClaudeLine[], skip: Skip): Step[] {
-  const lines = linesOfOneAgent(all, skip);
+  const lines = linesOfOneAgent(all, skip).map(withAttachment);
   const branch = new Set(newestBranch(lines, skip));
   const progress: Progress = { steps: [], replies: new Map(), messagesByLine: new Map() };
   for (const line of lines) {
-    const { compactMetadata, microcompactMetadata } = line;
+    const { compactMetadata, microcompactMetadata, shape } = line;
     progress.boundary = compactMetadata ?? progress.boundary;
+    if (shape) addSetup(progress, shape);
     if (microcompactMetadata) {
       progress.steps.push({ type: "clear", callIds: microcompactMetadata.compactedToolIds, time: timeOf(line) });
     }
@@ -159,11 +164,26 @@ function fromClaude(all: ClaudeLine[], skip: Skip): Step[] {
 
 /** Leaves out the lines of subagents, unless the whole file is one. */
 function linesOfOneAgent(lines: ClaudeLine[], skip: Skip): ClaudeLine[] {
-  if (lines.every(({ message, isSidechain }) => !message || isSidechain)) return lines;
+  if (lines.every((line) => !isMessage(line) || line.isSidechain)) return lines;
   return lines.filter(({ isSidechain }) => {
     if (isSidechain) skip("line of a subagent");
     return !isSidechain;
   });
+}
+
+/** Attachments become messages of the client. */
+function withAttachment(line: ClaudeLine): ClaudeLine {
+  if (!line.rendered) return line;
+  const content = line.rendered.flatMap((each) => partsIn(each.content));
+  return { ...line, isMeta: true, message: { role: "user", content, usage: undefined } };
+}
+
+/** A resumed session records its setup again. */
+function addSetup(progress: Progress, { system, tools }: NonNullable<ClaudeLine["shape"]>): void {
+  if (progress.setup) return;
+  const message = toMessage({ role: "user", content: [...system, ...tools] });
+  progress.setup = { ...message, isMeta: true, isContext: true };
+  progress.steps.unshift(progress.setup);
 }
 
 const timeOf = ({ timestamp = "" }: ClaudeLine) => Date.parse(timestamp) || undefined;
@@ -172,7 +192,9 @@ function addMessage(progress: Progress, line: ClaudeLine, content: NonNullable<C
   const { steps, replies, messagesByLine } = progress;
   const time = timeOf(line);
   const callId = line.isMeta ? line.sourceToolUseID : undefined;
-  const message = { ...toMessage(content), time, end: time, isMeta: line.isMeta, callId, model: content.model };
+  const { isMeta, type } = line;
+  const isContext = type === "attachment" || undefined;
+  const message = { ...toMessage(content), time, end: time, isMeta, isContext, callId, model: content.model };
   messagesByLine.set(line.uuid, message);
   if (line.isCompactSummary) {
     steps.push(toRewrite(message, progress));
@@ -188,11 +210,12 @@ function addMessage(progress: Progress, line: ClaudeLine, content: NonNullable<C
   if (isReply(line)) replies.set(replyId(line), step);
 }
 
-function toRewrite(summary: Message, { boundary, messagesByLine }: Progress): Rewrite {
-  const { trigger = "auto", preservedMessages, preTokens: before, postTokens: after } = boundary ?? {};
+/** Claude Code's own size after a compaction leaves out the system prompt and the tools, so it isn't used. */
+function toRewrite(summary: Message, { boundary, messagesByLine, setup }: Progress): Rewrite {
+  const { trigger = "auto", preservedMessages, preTokens: before } = boundary ?? {};
   const kept = (preservedMessages?.uuids ?? []).flatMap((uuid) => messagesByLine.get(uuid) ?? []);
-  const messages = [{ ...summary, isSummary: true }, ...kept];
-  return { type: "rewrite", trigger, messages, time: summary.time, before, after };
+  const messages = [setup ?? [], { ...summary, isSummary: true }, kept].flat();
+  return { type: "rewrite", trigger, messages, time: summary.time, before };
 }
 
 /** The output of a reply is complete in its last line only. */
@@ -219,7 +242,10 @@ export function readConversation(text: string): Conversation {
   const own = lines.map(({ value }) => OwnLine.safeParse(value).data);
   const isOwn = own.some((line) => line !== undefined);
   const claude = isOwn ? [] : lines.map(({ value }) => ClaudeLine.safeParse(value).data);
-  for (const [i, line] of (isOwn ? own : claude).entries()) if (!line) skip("broken line", lines[i]?.number);
+  for (const [i, line] of (isOwn ? own : claude).entries()) {
+    const reason = lines[i]?.value === undefined ? "broken line" : "unknown line";
+    if (!line) skip(reason, lines[i]?.number);
+  }
   const claudeLines = claude.filter((line) => line !== undefined);
   const steps = isOwn ? fromOwn(own.filter((line) => line !== undefined)) : fromClaude(claudeLines, skip);
   const cwd = claudeLines.find((line) => line.cwd)?.cwd ?? "/";

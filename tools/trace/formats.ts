@@ -46,7 +46,7 @@ export const OwnLine = z.union([OwnCompaction, OwnMessage]);
 export type OwnLine = z.output<typeof OwnLine>;
 /** The preserved messages follow the summary, whose id is `anchorUuid`. */
 const Preserved = z.object({ uuids: Ids, anchorUuid: Text });
-const Boundary = z.object({ trigger: Text, preTokens: Figure, postTokens: Figure, preservedMessages: Preserved });
+const Boundary = z.object({ trigger: Text, preTokens: Figure, preservedMessages: Preserved });
 
 /** Lines of Claude Code form a tree by `uuid` and `parentUuid`. Each block of a reply has its own line. */
 export const ClaudeLine = z.object({
@@ -65,7 +65,17 @@ export const ClaudeLine = z.object({
   message: Message.extend({
     ...{ id: z.string().optional(), model: z.string().optional(), usage: Usage },
     stop_reason: z.string().nullish(), // without a reason, output_tokens is a partial count
-  }).optional(),
+  })
+    .optional()
+    .catch(undefined),
+  rendered: z
+    .array(z.object({ content: Content }))
+    .optional()
+    .catch(undefined), // what an attachment added to the prompt
+  shape: z
+    .object({ system: z.array(z.unknown()), tools: z.array(z.unknown()) })
+    .optional()
+    .catch(undefined),
   compactMetadata: Boundary.partial().optional().catch(undefined),
   microcompactMetadata: z.object({ compactedToolIds: Ids }).optional().catch(undefined),
 });

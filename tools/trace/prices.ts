@@ -8,8 +8,12 @@ const NEW_WINDOW = 1_000_000;
 const SONNET_5_5: Price = [2, 10, 0.05, NEW_WINDOW];
 /** List prices of November 2026: platform.claude.com/docs/en/about-claude/pricing */
 const PRICES: Record<string, Price> = {
+  "fable-5-2": [8, 40, 0.025, NEW_WINDOW],
+  "mythos-5-2": [8, 40, 0.025, NEW_WINDOW],
   "fable-5-1": [10, 50, 0.025, NEW_WINDOW],
+  "mythos-5-1": [10, 50, 0.025, NEW_WINDOW],
   "fable-5": [10, 50, 0.1, NEW_WINDOW],
+  "mythos-5": [10, 50, 0.1, NEW_WINDOW],
   "opus-5-5": [4, 20, 0.05, NEW_WINDOW],
   "opus-5": [5, 25, 0.1, NEW_WINDOW],
   "opus-4-8": [5, 25, 0.1, NEW_WINDOW],

@@ -182,11 +182,11 @@ function openedByCompaction(): object[] {
   ];
 }
 
-test("a compaction at the start of a file has the sizes that the file gives", () => {
+test("a compaction at the start of a file has the size that the file gives, and then that of the next prompt", () => {
   const [compaction, ...none] = timelineOf(toJsonLines(...openedByCompaction())).compactions;
   const { moment, before, after } = compaction ?? assert.fail();
-  assert.deepEqual([moment, before.tokens, after.tokens, none], [0, 998_659, 18_101, []]);
-  assert.deepEqual([before.unexplained, before.by, after.by], [998_659, "file", "file"]);
+  assert.deepEqual([moment, before.tokens, after.tokens, none], [0, 998_659, 69_002, []]);
+  assert.deepEqual([before.unexplained, before.by, after.by], [998_659, "file", "next"]);
 });
 
 test("only what the user wrote is a request, not what a client or another agent adds in the user's name", () => {

@@ -1,0 +1,51 @@
+/** A redacted session of Claude Code 2.1.332 and one of its subagents. Their figures are Claude Code's own. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { subagentsIn } from "./files.ts";
+import { sum } from "./numbers.ts";
+import { readTimeline } from "./read-timeline.ts";
+import { blocksAt, dollarsOf } from "./timeline.ts";
+
+const folder = fileURLToPath(new URL("./fixtures", import.meta.url));
+const session = `${folder}/claude-code.jsonl`;
+const timelineOf = (file: string) => readTimeline(readFileSync(file, "utf8"));
+
+test("a session has the cost and the prompts that Claude Code counted", () => {
+  const { moments, largest } = timelineOf(session);
+  assert.equal(dollarsOf(moments)?.toFixed(4), "0.9034");
+  assert.equal(sum(moments.map(({ tokens }) => tokens)), 1_258_127);
+  assert.equal(moments[largest]?.tokens, 66_595);
+});
+
+test("lines of an unknown kind aren't broken", () => {
+  const reasons = timelineOf(session).skipped.map(({ reason }) => reason);
+  assert.ok(reasons.includes("api-request-blob line"));
+  assert.deepEqual(
+    reasons.filter((reason) => /broken|unknown/.test(reason)),
+    [],
+  );
+});
+
+test("the file of a subagent is read like a session, and its parent is known", () => {
+  const [subagent = assert.fail()] = subagentsIn(folder);
+  const { moments, requests } = timelineOf(subagent.file);
+  assert.deepEqual([moments.length, requests.length, subagent.parent], [11, 1, session]);
+});
+
+test("a compaction leaves what the next prompt has", () => {
+  const [compaction = assert.fail()] = timelineOf(session).compactions;
+  assert.deepEqual([compaction.after.tokens, compaction.after.by], [18_632, "next"]);
+});
+
+test("the recorded system prompt, tools and reminders are in the context, before and after a compaction", () => {
+  const timeline = timelineOf(session);
+  const [compaction = assert.fail()] = timeline.compactions;
+  const textsOf = (side: "before" | "after") =>
+    blocksAt(timeline, compaction[side]).flatMap(({ kind, text }) => (kind === "client" ? text : []));
+  for (const texts of [textsOf("before"), textsOf("after")]) {
+    assert.match(texts[2] ?? "", /^{"name":"Agent"/); // after a system prompt of two blocks
+    assert.ok(texts.some((text) => text.startsWith("<system-reminder>")));
+  }
+});
