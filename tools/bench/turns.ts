@@ -41,8 +41,14 @@ type Entry = { role: "user" | "assistant"; said: Said[]; results: Result[]; time
 // --- the lessons' names ----------------------------------------------------------------------------------------------
 
 const TOOLS: Record<string, string> = {
-  ...{ Bash: "bash", Read: "read_file", Write: "write_file", Edit: "edit_file" },
-  ...{ TodoWrite: "todo", Task: "task", Agent: "task", Skill: "load_skill" },
+  Bash: "bash",
+  Read: "read_file",
+  Write: "write_file",
+  Edit: "edit_file",
+  TodoWrite: "todo",
+  Task: "task",
+  Agent: "task",
+  Skill: "load_skill",
 };
 const FIELDS: Record<string, string> = { file_path: "path", old_string: "old_text", new_string: "new_text" };
 

@@ -2,13 +2,14 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import GithubSlugger from "github-slugger";
-import { lineAt } from "../lesson/source.ts";
+import { type Lesson, lineAt } from "../lesson/source.ts";
 import { countWords, FENCE, type Page, type Report, withoutCode } from "./page.ts";
 
-export function checkPage(root: string, page: Page, report: Report): void {
+export function checkPage(root: string, lessons: Map<string, Lesson>, page: Page, report: Report): void {
   checkWidth(page, report);
   checkLinks(root, page, report);
   checkItalics(root, page, report);
+  checkRegions(lessons, page, report);
   checkSizes(page, report);
   if (page.file.startsWith("docs/zh/")) checkChinese(page, report);
 }
@@ -33,6 +34,15 @@ function checkItalics(root: string, { file, text, prose }: Page, report: Report)
   for (const { 1: name = "", index } of withoutCode(prose).matchAll(NAME_OF_A_TEST)) {
     const isTest = tests.some((pattern) => pattern.test(name.replace(/\s+/g, " ")));
     if (!isTest) report(`${file}:${lineAt(text, index)}`, `there is no test "${name}"; italics are for names of tests`);
+  }
+}
+
+/** A table names regions as s01 `loop`, `turn`. */
+function checkRegions(lessons: Map<string, Lesson>, { file, text }: Page, report: Report): void {
+  for (const { 1: name = "", 2: list = "", index } of text.matchAll(/\| (s\d\d) (`[\w`, ]+`) \|/g)) {
+    const known = lessons.get(name)?.regions;
+    for (const [, region = ""] of list.matchAll(/`(\w+)`/g))
+      if (known && !known.has(region)) report(`${file}:${lineAt(text, index)}`, `${name} has no region ${region}`);
   }
 }
 

@@ -36,7 +36,7 @@ export async function docs(mode: "sync" | "check", root: string): Promise<string
       const [old, wanted] = [page.text.split("\n"), text.split("\n")];
       const at = old.findIndex((line, i) => line !== wanted[i]);
       if (at >= 0) report(`${file}:${at + 1}`, `stale (run docs:sync): it has "${old[at]}" instead of "${wanted[at]}"`);
-      checkPage(root, page, report);
+      checkPage(root, project.lessons, page, report);
       checkTranslation(root, page, report);
     }
   }

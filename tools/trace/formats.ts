@@ -34,13 +34,18 @@ const Text = z.string().optional().catch(undefined);
 
 /** A line of s06 holds a message, or a whole history after a compaction. `usage` belongs to the last model call. */
 const Line = z.object({
-  ...{ time: Figure, model: Text, threshold: Figure },
+  time: Figure,
+  model: Text,
+  threshold: Figure,
   state: z.object({ lastCall: Figure, usage: Usage, charsPerToken: Figure }),
 });
 export const OwnMessage = Line.extend({ message: Message });
 const OwnCompaction = Line.extend({
-  ...{ type: z.literal("compaction"), trigger: z.string(), messages: z.array(Message) },
-  ...{ before: Figure, after: Figure }, // tokens
+  type: z.literal("compaction"),
+  trigger: z.string(),
+  messages: z.array(Message),
+  before: Figure, // tokens
+  after: Figure,
 });
 export const OwnLine = z.union([OwnCompaction, OwnMessage]);
 export type OwnLine = z.output<typeof OwnLine>;
@@ -63,7 +68,9 @@ export const ClaudeLine = z.object({
   cwd: z.string().optional(),
   timestamp: z.string().optional(),
   message: Message.extend({
-    ...{ id: z.string().optional(), model: z.string().optional(), usage: Usage },
+    id: z.string().optional(),
+    model: z.string().optional(),
+    usage: Usage,
     stop_reason: z.string().nullish(), // without a reason, output_tokens is a partial count
   })
     .optional()

@@ -18,7 +18,10 @@ export const summary = user([text(`${SUMMARY} Transcript: t.jsonl]\n\nAll.`)]);
 export const own = (message: object, state: object = {}) => ({ message, state });
 /** A line of s06 after a compaction. */
 export const compaction = (trigger: string, messages: object[], more: object = {}) => ({
-  ...{ type: "compaction", trigger, messages, state: {} },
+  type: "compaction",
+  trigger,
+  messages,
+  state: {},
   ...more,
 });
 
