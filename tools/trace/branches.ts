@@ -14,7 +14,7 @@ export function newestBranch(lines: ClaudeLine[], skip: (reason: string) => void
   for (const line of lines) if (!isMessage(line) && !line.shape) skip(`${line.type} line`);
   const messages = toTree(lines).filter(({ line }) => isMessage(line));
   const branch = pathTo(messages.at(-1));
-  const isBesideBranch = besides(branch, messages);
+  const isBesideBranch = parallelFilter(branch, messages);
   return messages.flatMap((node) => {
     if (branch.has(node) || isBesideBranch(node)) return node.line;
     skip("line of an abandoned branch");
@@ -55,7 +55,7 @@ function pathTo(last?: Node): Set<Node> {
 }
 
 /** A reply has a line for each block, and results of parallel calls follow different lines: they fork without being abandoned. */
-function besides(branch: Set<Node>, messages: Node[]): (node: Node) => boolean {
+function parallelFilter(branch: Set<Node>, messages: Node[]): (node: Node) => boolean {
   const replies = new Set([...branch].flatMap(({ line }) => (isReply(line) ? [replyId(line)] : [])));
   const isInReply = ({ line }: Node) => isReply(line) && replies.has(replyId(line));
   const calls = new Set(messages.filter(isInReply).flatMap((node) => partsOf(node).map(({ id }) => id)));

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { STOPPED } from "../lesson/wording.ts";
-import { readConversation, type Step, textOf } from "./conversation.ts";
+import { readConversation, type SessionEvent, textOf } from "./conversation.ts";
 import { readSessionFile } from "./files.ts";
 import { compaction, line, linesOf, own, reply, result, said, summary, text, use, user } from "./test-lines.ts";
 
@@ -13,7 +13,7 @@ const folder = mkdtempSync(join(tmpdir(), "sessions-"));
 after(() => rmSync(folder, { recursive: true }));
 
 /** A message's role and the types of its parts, or the type of another step. */
-const outlineOf = (step: Step) =>
+const outlineOf = (step: SessionEvent) =>
   step.type === "message" ? [step.role, ...step.parts.map(({ type }) => type)].join(" ") : step.type;
 
 test("both formats become the same conversation", () => {

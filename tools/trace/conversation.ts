@@ -5,7 +5,7 @@
 
 import { STOPPED, SUMMARY } from "../lesson/wording.ts";
 import { isMessage, isReply, newestBranch, replyId } from "./branches.ts";
-import { Block, ClaudeLine, type Message as Content, type Usage as Counted, OwnLine, parseLine } from "./formats.ts";
+import { Block, ClaudeLine, type Message as Content, type Usage as Counted, parseLine, TraceLine } from "./formats.ts";
 import { sizeOf, WRAPPER } from "./sizes.ts";
 
 export type Part =
@@ -64,14 +64,14 @@ export type Rewrite = {
 };
 /** The results of these calls leave the history. */
 export type Clear = { type: "clear"; callIds: string[]; time?: number };
-export type Step = Message | Rewrite | Clear;
+export type SessionEvent = Message | Rewrite | Clear;
 
 /** Lines or blocks that were left out. `lines` has the numbers of the first ten, if they are known. */
 export type Skipped = { reason: string; count: number; lines: number[] };
 export type Conversation = {
   format: "s06" | "Claude Code";
   /** Empty if the file holds no session. */
-  steps: Step[];
+  steps: SessionEvent[];
   /** The folder the session ran in. */
   cwd: string;
   skipped: Skipped[];
@@ -100,7 +100,7 @@ export function textOf(parts: { type: string; text?: string }[], image = ""): st
 }
 
 /** In s06, requests of the user are strings, and a summary is blocks with a fixed opening. */
-function toOwn(content: Content): Message {
+function toLessonMessage(content: Content): Message {
   const message = toMessage(content);
   const text = textOf(message.parts);
   const isRequest = typeof content.content === "string" && !text.startsWith(STOPPED);
@@ -108,7 +108,7 @@ function toOwn(content: Content): Message {
   return { ...message, isMeta, isSummary: isMeta && text.startsWith(SUMMARY) };
 }
 
-function fromOwn(lines: OwnLine[]): Step[] {
+function fromLesson(lines: TraceLine[]): SessionEvent[] {
   let lastCall: number | undefined;
   return lines.map((line) => {
     const { time, model, threshold, state } = line;
@@ -116,9 +116,17 @@ function fromOwn(lines: OwnLine[]): Step[] {
     lastCall = state.lastCall;
     const usage = isNew ? toUsage(state.usage, true) : undefined;
     const call = { time, model, usage, charsPerToken: state.charsPerToken };
-    if ("message" in line) return { ...toOwn(line.message), ...call };
+    if ("message" in line) return { ...toLessonMessage(line.message), ...call };
     const { trigger, before, after } = line;
-    return { type: "rewrite", trigger, messages: line.messages.map(toOwn), before, after, threshold, ...call };
+    return {
+      type: "rewrite",
+      trigger,
+      messages: line.messages.map(toLessonMessage),
+      before,
+      after,
+      threshold,
+      ...call,
+    };
   });
 }
 
@@ -135,7 +143,7 @@ function toUsage(usage: Counted, isFinal: boolean): Usage | undefined {
 
 /** The steps so far, and what later lines refer to. */
 type Progress = {
-  steps: Step[];
+  steps: SessionEvent[];
   replies: Map<string | undefined, Message>;
   messagesByLine: Map<string | undefined, Message>;
   /** The system prompt and the tools. */
@@ -144,7 +152,7 @@ type Progress = {
   boundary?: ClaudeLine["compactMetadata"];
 };
 
-function fromClaude(all: ClaudeLine[], skip: Skip): Step[] {
+function fromClaude(all: ClaudeLine[], skip: Skip): SessionEvent[] {
   const lines = linesOfOneAgent(all, skip).map(withAttachment);
   const branch = new Set(newestBranch(lines, skip));
   const progress: Progress = { steps: [], replies: new Map(), messagesByLine: new Map() };
@@ -239,7 +247,7 @@ export function readConversation(text: string): Conversation {
     skipped.set(reason, entry);
   };
   const lines = text.split("\n").flatMap((line, i) => (line.trim() ? [{ number: i + 1, value: parseLine(line) }] : []));
-  const own = lines.map(({ value }) => OwnLine.safeParse(value).data);
+  const own = lines.map(({ value }) => TraceLine.safeParse(value).data);
   const isOwn = own.some((line) => line !== undefined);
   const claude = isOwn ? [] : lines.map(({ value }) => ClaudeLine.safeParse(value).data);
   for (const [i, line] of (isOwn ? own : claude).entries()) {
@@ -247,7 +255,7 @@ export function readConversation(text: string): Conversation {
     if (!line) skip(reason, lines[i]?.number);
   }
   const claudeLines = claude.filter((line) => line !== undefined);
-  const steps = isOwn ? fromOwn(own.filter((line) => line !== undefined)) : fromClaude(claudeLines, skip);
+  const steps = isOwn ? fromLesson(own.filter((line) => line !== undefined)) : fromClaude(claudeLines, skip);
   const cwd = claudeLines.find((line) => line.cwd)?.cwd ?? "/";
   return { format: isOwn ? "s06" : "Claude Code", steps, cwd, skipped: [...skipped.values()] };
 }

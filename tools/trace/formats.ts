@@ -39,16 +39,16 @@ const Line = z.object({
   threshold: Figure,
   state: z.object({ lastCall: Figure, usage: Usage, charsPerToken: Figure }),
 });
-export const OwnMessage = Line.extend({ message: Message });
-const OwnCompaction = Line.extend({
+export const TraceMessage = Line.extend({ message: Message });
+const TraceCompaction = Line.extend({
   type: z.literal("compaction"),
   trigger: z.string(),
   messages: z.array(Message),
   before: Figure, // tokens
   after: Figure,
 });
-export const OwnLine = z.union([OwnCompaction, OwnMessage]);
-export type OwnLine = z.output<typeof OwnLine>;
+export const TraceLine = z.union([TraceCompaction, TraceMessage]);
+export type TraceLine = z.output<typeof TraceLine>;
 /** The preserved messages follow the summary, whose id is `anchorUuid`. */
 const Preserved = z.object({ uuids: Ids, anchorUuid: Text });
 const Boundary = z.object({ trigger: Text, preTokens: Figure, preservedMessages: Preserved });

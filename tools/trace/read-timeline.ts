@@ -1,5 +1,5 @@
 /** Makes the timeline of a recorded conversation. */
-import type { Clear, Message, Rewrite, Step } from "./conversation.ts";
+import type { Clear, Message, Rewrite, SessionEvent } from "./conversation.ts";
 import { readConversation, textOf } from "./conversation.ts";
 import { groupBy, largestOf, sum } from "./numbers.ts";
 import { CACHE_LIFE, costOf, LONG_CACHE_LIFE, windowOf } from "./prices.ts";
@@ -7,9 +7,9 @@ import { CHARS_PER_TOKEN } from "./sizes.ts";
 import type { Block, Capacity, Compaction, Extent, Kind, Moment, Side, Size, Timeline } from "./timeline.ts";
 import { blocksAt, seriesFor, totalOf } from "./timeline.ts";
 
-const MANY_TOOLS = 4; // with a colour of their own
-const LEAST_MISSED = 2_000; // tokens: even a healthy cache misses a few
-const LEAST_GROWN = 200; // tokens: from less, the characters per token can't be told
+const TOOLS_WITH_COLOUR = 4; // with a colour of their own
+const MIN_MISSED = 2_000; // tokens: even a healthy cache misses a few
+const MIN_GROWTH = 200; // tokens: from less, the characters per token can't be told
 
 // --- blocks ----------------------------------------------------------------------------------------------------------
 
@@ -77,11 +77,11 @@ function nameText(text: string, { isSummary }: Message, said: Kind, isFirst: boo
 // --- the context, step by step ---------------------------------------------------------------------------------------
 
 /** One side of a compaction. `tokens` is what the file says, if it does. */
-type Edge = Extent & { tokens?: number; charsPerToken?: number };
+type UnsizedSide = Extent & { tokens?: number; charsPerToken?: number };
 /** A model call: its prompt, its reply (`step`), and when it was sent. */
-type Call = Edge & { step: Message; sent?: number };
-type Draw = Pick<Timeline, "blocks" | "epochs" | "requests"> & {
-  compactions: (Omit<Compaction, "before" | "after"> & { before: Edge; after: Edge })[];
+type Call = UnsizedSide & { step: Message; sent?: number };
+type Builder = Pick<Timeline, "blocks" | "epochs" | "requests"> & {
+  compactions: (Omit<Compaction, "before" | "after"> & { before: UnsizedSide; after: UnsizedSide })[];
   moments: Call[];
   calls: Map<string, Draft>;
   /** How many messages there have been, so that each gets a number. */
@@ -94,8 +94,8 @@ type Draw = Pick<Timeline, "blocks" | "epochs" | "requests"> & {
 /** Two blocks have the same key if one can take the place of the other. */
 const blockKey = ({ kind, callId, text }: Draft) => (callId ? `${kind} ${callId}` : text);
 
-function followSteps(steps: Step[]): Draw {
-  const draw: Draw = {
+function followSteps(steps: SessionEvent[]): Builder {
+  const builder: Builder = {
     blocks: [],
     epochs: [[]],
     compactions: [],
@@ -105,87 +105,88 @@ function followSteps(steps: Step[]): Draw {
     messages: 0,
   };
   for (const step of steps) {
-    if (step.type === "clear") clearResults(draw, step);
-    else if (step.type === "rewrite") rewriteHistory(draw, step);
-    else appendMessage(draw, step);
+    if (step.type === "clear") clearResults(builder, step);
+    else if (step.type === "rewrite") rewriteHistory(builder, step);
+    else appendMessage(builder, step);
   }
-  return draw;
+  return builder;
 }
 
 /** Returns the context as it is now. */
-function here({ epochs, charsPerToken }: Draw): Edge {
+function currentContext({ epochs, charsPerToken }: Builder): UnsizedSide {
   return { epoch: epochs.length - 1, length: epochs.at(-1)?.length ?? 0, charsPerToken };
 }
 
 /** @returns the id of the new block */
-function add({ blocks, moments }: Draw, draft: Draft, message: number): number {
+function add({ blocks, moments }: Builder, draft: Draft, message: number): number {
   return blocks.push({ ...draft, message, id: blocks.length, since: moments.length }) - 1;
 }
 
-const blockDrafts = ({ calls }: Draw, message: Message) => message.parts.map((part) => toDraft(part, message, calls));
+const blockDrafts = ({ calls }: Builder, message: Message) =>
+  message.parts.map((part) => toDraft(part, message, calls));
 
 /** Adds a message. A reply also adds a model call. */
-function appendMessage(draw: Draw, step: Message): void {
-  const prompt = here(draw);
-  const drafts = blockDrafts(draw, step);
-  draw.charsPerToken = step.charsPerToken ?? draw.charsPerToken;
+function appendMessage(builder: Builder, step: Message): void {
+  const prompt = currentContext(builder);
+  const drafts = blockDrafts(builder, step);
+  builder.charsPerToken = step.charsPerToken ?? builder.charsPerToken;
   if (isRequest(step) && drafts.length > 0)
-    draw.requests.push({ moment: draw.moments.length, block: draw.blocks.length });
+    builder.requests.push({ moment: builder.moments.length, block: builder.blocks.length });
   if (step.role === "assistant")
-    draw.moments.push({ ...prompt, charsPerToken: draw.charsPerToken, step, sent: draw.time ?? step.time });
-  draw.time = step.time ?? draw.time;
-  const message = draw.messages++;
-  for (const draft of drafts) draw.epochs.at(-1)?.push(add(draw, draft, message));
+    builder.moments.push({ ...prompt, charsPerToken: builder.charsPerToken, step, sent: builder.time ?? step.time });
+  builder.time = step.time ?? builder.time;
+  const message = builder.messages++;
+  for (const draft of drafts) builder.epochs.at(-1)?.push(add(builder, draft, message));
 }
 
-function clearResults(draw: Draw, { callIds }: Clear): void {
+function clearResults(builder: Builder, { callIds }: Clear): void {
   const text = "[Old tool result content cleared]";
   const cleared = new Set<string | undefined>(callIds);
-  const old = blocksAt(draw, here(draw));
+  const old = blocksAt(builder, currentContext(builder));
   const ids = old.map((block) => {
     const isCleared = block.kind === "result" && block.original === undefined && cleared.has(block.callId);
     const chars = block.chars - block.text.length + text.length;
-    return isCleared ? add(draw, { ...block, text, chars, original: block.id }, block.message) : block.id;
+    return isCleared ? add(builder, { ...block, text, chars, original: block.id }, block.message) : block.id;
   });
-  beginEpoch(draw, ids, { trigger: "micro" });
+  beginEpoch(builder, ids, { trigger: "micro" });
 }
 
 /** Messages take the place of the context. Blocks that were there before stay the same; a new summary brings its own files. */
-function rewriteHistory(draw: Draw, step: Rewrite): void {
-  draw.charsPerToken = step.charsPerToken ?? draw.charsPerToken;
-  const known = groupBy(blocksAt(draw, here(draw)), blockKey);
+function rewriteHistory(builder: Builder, step: Rewrite): void {
+  builder.charsPerToken = step.charsPerToken ?? builder.charsPerToken;
+  const known = groupBy(blocksAt(builder, currentContext(builder)), blockKey);
   // Backwards: of texts that occur twice, the newest is the one that's kept.
   const ids = step.messages.toReversed().flatMap((message) => {
-    const [first, ...rest] = blockDrafts(draw, message);
+    const [first, ...rest] = blockDrafts(builder, message);
     if (!first) return [];
     const isNewSummary = message.isSummary && !known.has(blockKey(first));
     const drafts = [first, ...rest].reverse();
     const found = drafts.map((draft) => (isNewSummary ? undefined : known.get(blockKey(draft))?.pop()));
-    const number = found.find((block) => block)?.message ?? draw.messages++;
-    return drafts.map((draft, i) => keepOrAdd(draw, draft, found[i], number));
+    const number = found.find((block) => block)?.message ?? builder.messages++;
+    return drafts.map((draft, i) => keepOrAdd(builder, draft, found[i], number));
   });
-  beginEpoch(draw, ids.reverse(), step);
+  beginEpoch(builder, ids.reverse(), step);
 }
 
 /** @returns the id of the block that was found, or of a new one if it says something else now */
-function keepOrAdd(draw: Draw, draft: Draft, found: Block | undefined, message: number): number {
+function keepOrAdd(builder: Builder, draft: Draft, found: Block | undefined, message: number): number {
   if (found?.kind === draft.kind && found.text === draft.text) return found.id;
   const original = draft.kind === "result" ? found?.id : undefined; // it was cleared
   const thought = found?.kind === "thinking" ? found.id : undefined;
-  return add(draw, { ...draft, original, thought }, message);
+  return add(builder, { ...draft, original, thought }, message);
 }
 
 /** Begins an epoch. That's a compaction, unless a transcript begins by resuming another one. */
-function beginEpoch(draw: Draw, ids: number[], step: Pick<Rewrite, "trigger"> & Partial<Rewrite>): void {
+function beginEpoch(builder: Builder, ids: number[], step: Pick<Rewrite, "trigger"> & Partial<Rewrite>): void {
   const { trigger, usage, model } = step;
-  const before = { ...here(draw), tokens: step.before };
-  const old = new Set(draw.epochs.at(-1));
-  draw.epochs.push(ids);
+  const before = { ...currentContext(builder), tokens: step.before };
+  const old = new Set(builder.epochs.at(-1));
+  builder.epochs.push(ids);
   if (trigger === "resume" && before.length === 0) return;
-  const after = { ...here(draw), tokens: step.after };
-  const isSummary = ids.some((id) => draw.blocks[id]?.kind === "summary" && !old.has(id));
+  const after = { ...currentContext(builder), tokens: step.after };
+  const isSummary = ids.some((id) => builder.blocks[id]?.kind === "summary" && !old.has(id));
   const cost = costOf(usage, model);
-  draw.compactions.push({ moment: draw.moments.length, trigger, before, after, isSummary, usage, cost });
+  builder.compactions.push({ moment: builder.moments.length, trigger, before, after, isSummary, usage, cost });
 }
 
 // --- sizes -----------------------------------------------------------------------------------------------------------
@@ -198,11 +199,11 @@ function seriesOf(blocks: Block[]): string[] {
     if (kind === "result") tools.set(tool, (tools.get(tool) ?? 0) + chars);
   const names = [...tools].sort((a, b) => b[1] - a[1]).map(([name]) => `result:${name}`);
   const kinds = KINDS.filter((kind) => kind === "unexplained" || blocks.some((block) => block.kind === kind));
-  return [...kinds, ...names.slice(0, MANY_TOOLS), ...(names.length > MANY_TOOLS ? ["result:"] : [])];
+  return [...kinds, ...names.slice(0, TOOLS_WITH_COLOUR), ...(names.length > TOOLS_WITH_COLOUR ? ["result:"] : [])];
 }
 
 /** Returns the characters of each series at each model call. */
-function charsBySeries({ blocks, epochs, moments }: Draw, series: string[]): number[][] {
+function charsBySeries({ blocks, epochs, moments }: Builder, series: string[]): number[][] {
   const sums = epochs.map((ids) => {
     const running = [series.map(() => 0)];
     for (const block of ids.flatMap((id) => blocks[id] ?? [])) {
@@ -221,7 +222,7 @@ function ratioOf(moments: Call[], chars: number[]): number {
     const before = moments[i - 1];
     if (!step.usage || !before?.step.usage || before.epoch !== epoch) return [];
     const grown = totalOf(step.usage) - totalOf(before.step.usage);
-    return grown > LEAST_GROWN ? ((chars[i] ?? 0) - (chars[i - 1] ?? 0)) / grown : [];
+    return grown > MIN_GROWTH ? ((chars[i] ?? 0) - (chars[i - 1] ?? 0)) / grown : [];
   });
   return medianOf(ratios) || CHARS_PER_TOKEN;
 }
@@ -240,7 +241,7 @@ function missedBy(before: Moment | undefined, now: Moment): Moment["missed"] {
   if (!before || !now.usage) return undefined;
   const tokens = Math.min(before.tokens, now.tokens) - now.usage.read;
   const isLate = (now.gap ?? 0) > (before.usage?.isHour ? LONG_CACHE_LIFE : CACHE_LIFE);
-  if (tokens < LEAST_MISSED) return undefined;
+  if (tokens < MIN_MISSED) return undefined;
   if (now.epoch !== before.epoch) return { why: "compaction", tokens };
   if (isLate) return { why: "pause", tokens };
   return { why: now.model === before.model ? "changed" : "model", tokens };
@@ -257,33 +258,38 @@ function toMoment({ step, sent, ...call }: Call, sums: number[], ratio: number):
   return { ...call, ...size, sizes, usage: paid, isEstimate, model, cost: costOf(paid, model), time, request: -1 };
 }
 
-function toTimeline(draw: Draw) {
-  const series = seriesOf(draw.blocks);
-  const sums = charsBySeries(draw, series);
-  const ratio = ratioOf(draw.moments, sums.map(sum));
-  const moments = draw.moments.map((call, i) => toMoment(call, sums[i] ?? [], ratio));
+function toTimeline(builder: Builder) {
+  const series = seriesOf(builder.blocks);
+  const sums = charsBySeries(builder, series);
+  const ratio = ratioOf(builder.moments, sums.map(sum));
+  const moments = builder.moments.map((call, i) => toMoment(call, sums[i] ?? [], ratio));
   for (const [i, moment] of moments.entries()) {
-    const [before, now] = [draw.moments[i - 1]?.sent, draw.moments[i]?.sent];
+    const [before, now] = [builder.moments[i - 1]?.sent, builder.moments[i]?.sent];
     moment.gap = before && now && Math.max(0, now - before);
     moment.missed = missedBy(moments[i - 1], moment);
-    moment.request = draw.requests.findLastIndex((request) => request.moment <= i);
+    moment.request = builder.requests.findLastIndex((request) => request.moment <= i);
   }
   const isCounted = moments.some(({ usage }) => usage);
-  return { moments, series, isCounted, charsPerToken: draw.charsPerToken ?? ratio };
+  return { moments, series, isCounted, charsPerToken: builder.charsPerToken ?? ratio };
 }
 
 // --- files -----------------------------------------------------------------------------------------------------------
 
 /** The newest threshold in a transcript of s06. */
-function thresholdIn(steps: Step[]): Capacity | undefined {
+function thresholdIn(steps: SessionEvent[]): Capacity | undefined {
   const tokens = steps.findLast((step): step is Rewrite => step.type === "rewrite")?.threshold;
   return tokens ? { tokens, kind: "threshold" } : undefined;
 }
 
 /** Sizes one side of a compaction: by the file, or else by the model call next to it. */
-function sideOf(draw: Draw, { tokens, charsPerToken, ...extent }: Edge, by: "before" | "next", beside?: Moment): Side {
+function sideOf(
+  builder: Builder,
+  { tokens, charsPerToken, ...extent }: UnsizedSide,
+  by: "before" | "next",
+  beside?: Moment,
+): Side {
   const ratio = charsPerToken ?? beside?.charsPerToken ?? CHARS_PER_TOKEN;
-  const chars = sum(blocksAt(draw, extent).map((block) => block.chars));
+  const chars = sum(blocksAt(builder, extent).map((block) => block.chars));
   if (tokens !== undefined) return { ...extent, ...sizeFor(chars, ratio, tokens), by: "file" };
   if (by === "next" && beside?.usage && beside.epoch === extent.epoch) return { ...beside, by };
   return { ...extent, ...sizeFor(chars, ratio, chars / ratio + (beside?.unexplained ?? 0)), by: "estimate" };
@@ -292,12 +298,16 @@ function sideOf(draw: Draw, { tokens, charsPerToken, ...extent }: Edge, by: "bef
 /** Reads a session of Claude Code or a trace of a lesson. The timeline of any other text has no model calls. */
 export function readTimeline(text: string): Timeline {
   const { format, steps, skipped } = readConversation(text);
-  const draw = followSteps(steps);
-  const { blocks, epochs, requests } = draw;
-  const { moments, ...rest } = toTimeline(draw);
-  const compactions = draw.compactions.map(({ before, after, ...rest }): Compaction => {
+  const builder = followSteps(steps);
+  const { blocks, epochs, requests } = builder;
+  const { moments, ...rest } = toTimeline(builder);
+  const compactions = builder.compactions.map(({ before, after, ...rest }): Compaction => {
     const [last, next] = [moments[rest.moment - 1], moments[rest.moment]];
-    return { ...rest, before: sideOf(draw, before, "before", last), after: sideOf(draw, after, "next", next ?? last) };
+    return {
+      ...rest,
+      before: sideOf(builder, before, "before", last),
+      after: sideOf(builder, after, "next", next ?? last),
+    };
   });
   const largest = largestOf(moments.map(({ tokens }) => tokens));
   const tokens = windowOf(moments.at(-1)?.model, moments[largest]?.tokens ?? 0);
