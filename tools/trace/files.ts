@@ -9,17 +9,21 @@ export type SessionFile = { conversation?: Conversation; problem?: string };
 
 /** Reads one file among many, so a bad file is reported instead of thrown. */
 export function readSessionFile(file: string): SessionFile {
-  let text: string;
-  try {
-    text = readFileSync(file, "utf8");
-  } catch (error) {
-    return { problem: `can't be read: ${Object(error).code}` };
-  }
+  const { text, problem } = readText(file);
+  if (text === undefined) return { problem };
   if (text.trim() === "") return { problem: "is empty" };
   const conversation = readConversation(text);
   const broken = conversation.skipped.find(({ reason }) => reason === "broken line");
   if (conversation.steps.length > 0) return { conversation, problem: broken && `is broken at line ${broken.lines[0]}` };
   return { problem: text.includes("\0") ? "is binary" : "holds no session of Claude Code or s06" };
+}
+
+function readText(file: string): { text?: string; problem?: string } {
+  try {
+    return { text: readFileSync(file, "utf8") };
+  } catch (error) {
+    return { problem: `can't be read: ${Object(error).code}` };
+  }
 }
 
 const isSubagent = (file: string) => /[\\/](tasks|subagents)[\\/]|[\\/]agent-[^\\/]*$/.test(file);
@@ -60,7 +64,7 @@ function parentOf(file: string): string | undefined {
   if (session) return `${session}.jsonl`;
   const folder = dirname(file);
   if (basename(folder) !== "tasks") {
-    const [first = ""] = readFileSync(file, "utf8").split("\n", 1);
+    const [first = ""] = readText(file).text?.split("\n", 1) ?? [];
     const id = ClaudeLine.safeParse(parseLine(first)).data?.sessionId;
     return id && join(folder, `${id}.jsonl`);
   }
