@@ -1,5 +1,5 @@
 /** Makes the timeline of a recorded conversation. */
-import type { Clear, Message, Rewrite, SessionEvent } from "./conversation.ts";
+import type { Clear, Conversation, Message, Rewrite, SessionEvent } from "./conversation.ts";
 import { readConversation, textOf } from "./conversation.ts";
 import { groupBy, largestOf, sum } from "./numbers.ts";
 import { CACHE_LIFE, costOf, LONG_CACHE_LIFE, windowOf } from "./prices.ts";
@@ -296,8 +296,9 @@ function sideOf(
 }
 
 /** Reads a session of Claude Code or a trace of a lesson. The timeline of any other text has no model calls. */
-export function readTimeline(text: string): Timeline {
-  const { format, steps, skipped } = readConversation(text);
+export const readTimeline = (text: string): Timeline => timelineOf(readConversation(text));
+
+export function timelineOf({ format, steps, skipped }: Conversation): Timeline {
   const builder = followSteps(steps);
   const { blocks, epochs, requests } = builder;
   const { moments, ...rest } = toTimeline(builder);

@@ -1,6 +1,6 @@
 /** Draws a timeline as SVG, in a browser or in a linkedom document. */
 import * as Plot from "@observablehq/plot";
-import { dollars, groupBy, largestOf, short, sum } from "../trace/numbers.ts";
+import { dollars, groupBy, largestOf, short, sum, whole } from "../trace/numbers.ts";
 import { sumOf } from "../trace/prices.ts";
 import { type Capacity, isMissed, type Moment, type Timeline, takenBy } from "../trace/timeline.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
@@ -23,9 +23,9 @@ const COLOURS: Record<string, [light: string, dark: string]> = {
   thinking: ["#db2777", "#f472b6"],
   call: ["#b45309", "#fbbf24"],
   "result-0": ["#15803d", "#4ade80"],
-  "result-1": ["#4d7c0f", "#bef264"],
-  "result-2": ["#0f766e", "#2dd4bf"],
-  "result-3": ["#3f6212", "#a3b18a"],
+  "result-1": ["#84a116", "#bef264"],
+  "result-2": ["#14532d", "#15803d"],
+  "result-3": ["#6b8f71", "#a3b18a"],
   "result-4": ["#7a6a3a", "#d6c29a"],
   // Cache and cost share a hue that no kind of block has. Darker is more expensive.
   read: ["#cf9f6c", "#755334"],
@@ -57,7 +57,8 @@ export function colourOf(name: string, series: string[]): string {
 
 export type View = "context" | "cache" | "cost";
 type Document = NonNullable<Plot.PlotOptions["document"]>;
-export type ChartOptions = { document: Document; width: number; words: Words; view?: View };
+/** `before` counts the calls to the left of a zoomed chart. */
+export type ChartOptions = { document: Document; width: number; words: Words; view?: View; before?: number };
 
 export const MARGIN = { left: 56, right: 14, top: 34 };
 /** Pixels. */
@@ -91,6 +92,15 @@ function layersAt({ series }: Timeline, view: View, moment?: Moment): { series: 
   if (view === "context") return series.map((name, i) => ({ series: name, y: moment?.sizes[i] ?? 0 }));
   if (view === "cost") return PAID.map((name) => ({ series: name, y: moment?.cost?.[name] ?? 0 }));
   return SENT.map((name) => ({ series: name, y: moment?.usage?.[name] ?? 0 }));
+}
+
+/** Finds the layer of the chart at a height in its own unit. */
+export function layerAt(timeline: Timeline, view: View, call: number, height: number) {
+  let below = 0;
+  return layersAt(timeline, view, timeline.moments[call]).find(({ y }) => {
+    below += y;
+    return height >= 0 && height < below;
+  });
 }
 
 /** The corners of a stepped area. A column shows its largest or most expensive call. */
@@ -136,10 +146,11 @@ function capacitySigns(capacities: Capacity[], words: Words): Plot.Markish[] {
 }
 
 /** An arrow for each compaction, labelled with the tokens it removed. */
-function compactionSigns(timeline: Timeline, width: number): Plot.Markish[] {
+function compactionSigns(timeline: Timeline, width: number, top: number): Plot.Markish[] {
   const compactions = timeline.compactions.map((each) => {
-    const [from, to] = [each.before.tokens, each.after.tokens];
-    return { x: each.moment + 0.5, weight: from - to, from, to, colour: `var(--cv-${takenBy(each)})` };
+    const [from, to] = [Math.min(top, each.before.tokens), each.after.tokens];
+    const weight = each.before.tokens - to;
+    return { x: each.moment + 0.5, weight, from, to, colour: `var(--cv-${takenBy(each)})` };
   });
   const drawn = signsIn(compactions, timeline, width);
   const isMany = drawn.length > width / 90; // labels would cover the chart
@@ -160,12 +171,14 @@ function compactionSigns(timeline: Timeline, width: number): Plot.Markish[] {
 function topOfAxis({ moments, compactions, capacity }: Timeline, view: View): { most: number; capacities: Capacity[] } {
   const values = moments.map(({ cost, tokens }) => (view === "cost" ? sumOf(cost) : tokens));
   if (view !== "context") return { most: Math.max(...values), capacities: [] };
-  const most = Math.max(...values, ...compactions.map(({ before }) => before.tokens));
+  const shown = compactions.filter(({ moment }) => moment > 0); // what came before call 1 may be far larger
+  const most = Math.max(...values, ...shown.map(({ before }) => before.tokens));
   return { most, capacities: capacity && capacity.tokens <= NEAR * most ? [capacity] : [] };
 }
 
 /** Draws what each prompt is made of (`context`), how much came from the cache (`cache`) or what it cost (`cost`). */
-export function drawChart(timeline: Timeline, { document, width, words, view = "context" }: ChartOptions) {
+export function drawChart(timeline: Timeline, options: ChartOptions) {
+  const { document, width, words, view = "context", before = 0 } = options;
   const { moments } = timeline;
   const { most, capacities } = topOfAxis(timeline, view);
   const top = Math.max(most, ...capacities.map(({ tokens }) => tokens));
@@ -173,7 +186,7 @@ export function drawChart(timeline: Timeline, { document, width, words, view = "
   const series = layersAt(timeline, view).map((part) => part.series);
   const signs = [
     ...[missSigns(timeline, width), requestSigns(timeline, width)],
-    ...[...capacitySigns(capacities, words), ...compactionSigns(timeline, width)],
+    ...[...capacitySigns(capacities, words), ...compactionSigns(timeline, width, top)],
   ];
   const area = { x: "x", y: "y", fill: "series", z: "series", order: series, curve: "step" } as const;
   const chart = Plot.plot({
@@ -185,6 +198,7 @@ export function drawChart(timeline: Timeline, { document, width, words, view = "
       axis: isContext ? "bottom" : null,
       label: words.request,
       ticks: Math.min(moments.length, width / 50),
+      tickFormat: (call: number) => whole(before + call),
     },
     y: {
       domain: [0, isContext ? top * 1.04 : top],

@@ -4,7 +4,7 @@ import { dollars, facts, groupBy, percent, sum } from "../trace/numbers.ts";
 import type { Block, Compaction, Extent, Moment, Size, Timeline } from "../trace/timeline.ts";
 import { blocksAt, dollarsOf, fatesOf, seriesFor } from "../trace/timeline.ts";
 import { colourOf, PAID } from "./context-chart.ts";
-import { type LegendItem, make, makeButton, makeLegend, makeRows, nameBlock, type ShownBlock } from "./elements.ts";
+import { type LegendItem, make, makeLegend, makeRows, nameBlock, type ShownBlock } from "./elements.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
 import { type Lost, lostIn } from "./lost.ts";
 import { makeReader, makeSearch, type Place, type Reader } from "./reader.ts";
@@ -14,7 +14,7 @@ function pickBlocks(timeline: Timeline, side: Extent & Size, words: Words): Show
   const { series } = timeline;
   const shown = blocksAt(timeline, side).map((block) => {
     const name = seriesFor(block, series);
-    const kind = block.kind === "result" ? words.results(block.tool ?? "") : nameOfSeries(name, words);
+    const kind = block.kind === "result" ? words.result : nameOfSeries(name, words);
     return { block, tokens: block.chars / side.charsPerToken, colour: colourOf(name, series), kind };
   });
   return [...pickUnexplained(side.unexplained, words), ...shown];
@@ -28,7 +28,9 @@ function pickUnexplained(tokens: number, words: Words): ShownBlock[] {
 }
 
 /** A prompt's size, its share of the threshold or window, and its cost. */
-export function describePrompt({ capacity }: Timeline, moment: Moment, words: Words): string {
+export function describePrompt({ moments, capacity }: Timeline, call: number, words: Words): string {
+  const moment = moments[call];
+  if (!moment) return "";
   const share = capacity && words.share(moment.tokens / capacity.tokens, words.capacity(capacity));
   return facts(words.tokens(moment.tokens), share, dollars(dollarsOf([moment])));
 }
@@ -64,8 +66,8 @@ export function makeMoment(timeline: Timeline, moment: Moment, words: Words, pla
   return make(
     "div",
     { className: "cv-detail" },
-    make("h3", {}, words.atRequest(number, moments.length)),
-    make("p", {}, facts(describePrompt(timeline, moment, words), model, time ? words.time(time) : "")),
+    make("h2", {}, words.atRequest(number, moments.length)),
+    make("p", {}, facts(describePrompt(timeline, number - 1, words), model, time ? words.time(time) : "")),
     missed ? make("p", { className: "cv-missed" }, words.missed(missed, moment)) : "",
     request ? make("p", {}, words.requestOf(moment.request + 1, request.label)) : "",
     makeSearch(blocks, reader, words, place),
@@ -90,7 +92,7 @@ function makeLargest(blocks: ShownBlock[], reader: Reader, words: Words): HTMLEl
     return [all.length > 1 ? `${name} × ${all.length}` : name, words.tokens(tokens), percent(tokens / total)];
   };
   const list = makeRows([...sorted.slice(0, 5), ...again.slice(0, 5)], textsFor, ({ all }) => reader.openBlocks(all));
-  return make("div", {}, make("h4", {}, words.largest), list);
+  return make("div", {}, make("h3", {}, words.largest), list);
 }
 
 export function makeCompaction(timeline: Timeline, compaction: Compaction, words: Words, place: Place): HTMLElement {
@@ -106,18 +108,19 @@ export function makeCompaction(timeline: Timeline, compaction: Compaction, words
     if (block.thought !== undefined) return [words.fates.thought, "var(--cv-thought)"];
     return block.original === undefined ? [kind, colour] : [words.fates.disk, "var(--cv-disk)"];
   });
+  const largest = Math.max(before.tokens, after.tokens);
   const sides = [
-    makeSide(old, words.named(words.before, words.sized(before)), reader, words),
-    makeSide(young, words.named(words.after, words.sized(after)), reader, words),
+    makeSide(old, words.named(words.before, words.sized(before)), before.tokens / largest, reader, words),
+    makeSide(young, words.named(words.after, words.sized(after)), after.tokens / largest, reader, words),
   ];
   const all = [...old, ...young].map(({ shown }) => shown);
   reader.reopen(all);
   return make(
     "div",
     { className: "cv-detail" },
-    make("h3", {}, words.atCompaction(moment + 1, timeline.moments.length)),
+    make("h2", {}, words.atCompaction(moment + 1, timeline.moments.length)),
     make("p", {}, words.triggers[trigger] ?? trigger),
-    make("div", { className: "cv-columns" }, ...sides),
+    make("div", { className: "cv-sides" }, ...sides),
     make("p", { className: "cv-quiet" }, words.hint),
     reader.element,
     makeLost(lostIn(timeline, compaction), all, reader, words),
@@ -135,28 +138,27 @@ function groupByFate(blocks: ShownBlock[], fateOf: (shown: ShownBlock) => [name:
   });
 }
 
-/** One side of a compaction: its blocks and the size of each group. */
-function makeSide(blocks: Grouped[], heading: string, reader: Reader, words: Words): HTMLElement {
+/** One side of a compaction: its blocks and the size of each group. Both sides are drawn on one scale. */
+function makeSide(blocks: Grouped[], heading: string, share: number, reader: Reader, words: Words): HTMLElement {
   const items = [...groupBy(blocks, ({ name }) => name)].map(([name, all]): LegendItem => {
     const tokens = sum(all.map(({ shown }) => shown.tokens));
     return { colour: all[0]?.shown.colour ?? "", name, value: facts(words.blocks(all.length), words.tokens(tokens)) };
   });
-  const strip = reader.stripOf(blocks.map(({ shown }) => shown));
-  return make("div", {}, make("h4", {}, heading), strip, makeLegend(items));
+  const all = blocks.map(({ shown }) => shown);
+  return make("div", {}, make("h3", {}, heading), reader.stripOf(all, share), makeLegend(items));
 }
-
-const MOST_LOST = 24; // of each kind
 
 /** Lists what nothing names after the compaction. Each entry opens the block that named it first. */
 function makeLost(lost: Lost[], blocks: ShownBlock[], reader: Reader, words: Words): HTMLElement {
-  const makeChip = ({ text, block }: Lost) => {
+  const openFirst = ({ text, block }: Lost) => {
     const shown = blocks.find((each) => each.block.id === block.id);
     const at = Math.max(0, block.text.indexOf(text));
-    return makeButton(() => shown && reader.showBlock(shown, { shown, at, length: text.length }), text);
+    if (shown) reader.openText(shown, { shown, at, length: text.length });
+    reader.element.scrollIntoView({ block: "nearest" });
   };
   const groups = [...groupBy(lost, ({ kind }) => kind)].flatMap(([kind, items]) => [
-    make("p", {}, words.lostKind(kind, items.length, MOST_LOST)),
-    make("div", { className: "cv-chips" }, ...items.slice(0, MOST_LOST).map(makeChip)),
+    make("h4", {}, words.lostKind(kind, items.length)),
+    makeRows(items, ({ text }) => [text], openFirst),
   ]);
-  return make("div", { hidden: groups.length === 0 }, make("h4", {}, words.lost), ...groups);
+  return make("div", { className: "cv-lost", hidden: groups.length === 0 }, make("h3", {}, words.lost), ...groups);
 }

@@ -1,7 +1,8 @@
-/** Works out what a session cost, how much of that was cache misses, and what filled the context. */
+/** Works out what a session cost, how much of that was cache misses, what filled the context and what compactions took. */
 import { groupBy, largestOf, sum } from "../trace/numbers.ts";
 import { sumOf } from "../trace/prices.ts";
 import { type Block, dollarsOf, type Missed, type Moment, type Timeline } from "../trace/timeline.ts";
+import { lostIn } from "./lost.ts";
 
 /** Model calls are indexes, and sizes are tokens. */
 export type Diagnosis = {
@@ -28,6 +29,9 @@ export type Diagnosis = {
   top: { series: string; share: number }[];
   /** The file whose repeated reads took the most tokens. `at` is the call after its last read. */
   again?: { path: string; count: number; tokens: number; at: number };
+  compactions: { count: number; tokens: number };
+  /** The compaction that lost the most paths, and the call after it. */
+  lost?: { compaction: number; paths: number; call: number };
 };
 type Amount = { tokens: number; dollars?: number };
 /** Misses for the same reason. `at` is the call with the largest. */
@@ -36,15 +40,18 @@ export type Cause = Amount & { why: Missed["why"]; count: number; at: number };
 export function diagnose(timeline: Timeline): Diagnosis {
   const { moments, compactions } = timeline;
   const summaries = compactions.filter(({ isSummary }) => isSummary);
-  const [own, others] = [dollarsOf(moments), dollarsOf(summaries)];
+  const losses = compactions.map((each, compaction) => {
+    const paths = lostIn(timeline, each).filter(({ kind }) => kind === "paths").length;
+    return { compaction, paths, call: each.moment };
+  });
   const { compacted, ...causes } = groupMisses(moments);
   return {
     calls: moments.length,
     sent: sum(moments.map(({ tokens }) => tokens)),
     isCounted: moments.every(({ usage }) => usage),
-    dollars: own === undefined ? undefined : own + (others ?? 0),
+    dollars: totalCost(timeline),
     isEstimate: moments.some(({ isEstimate }) => isEstimate),
-    summaries: { count: summaries.length, dollars: others },
+    summaries: { count: summaries.length, dollars: dollarsOf(summaries) },
     unpaid: moments.filter(({ cost }) => !cost).length,
     most: largestOf(moments.map(({ cost }) => sumOf(cost))),
     ...causes,
@@ -52,7 +59,18 @@ export function diagnose(timeline: Timeline): Diagnosis {
     largest: timeline.largest,
     top: fillsOf(timeline),
     again: readAgain(timeline),
+    compactions: {
+      count: compactions.length,
+      tokens: sum(compactions.map(({ before, after }) => before.tokens - after.tokens)),
+    },
+    lost: losses.sort((a, b) => b.paths - a.paths)[0],
   };
+}
+
+/** Dollars of all calls and summaries whose price is known. */
+export function totalCost({ moments, compactions }: Timeline): number | undefined {
+  const calls = dollarsOf(moments);
+  return calls === undefined ? undefined : calls + (dollarsOf(compactions) ?? 0);
 }
 
 /** The price of the missed tokens, which were written to the cache or sent without it. */
@@ -61,7 +79,7 @@ function dollarsMissed({ missed, usage, cost }: Moment): number | undefined {
   return (missed.tokens * (cost.written + cost.input)) / (usage.written + usage.input);
 }
 
-const addUp = (all: Amount[]): Amount => ({
+const addAmounts = (all: Amount[]): Amount => ({
   tokens: sum(all.map(({ tokens }) => tokens)),
   dollars: all.some(({ dollars }) => dollars !== undefined) ? sum(all.map(({ dollars = 0 }) => dollars)) : undefined,
 });
@@ -73,11 +91,11 @@ function groupMisses(moments: Moment[]): Pick<Diagnosis, "missed" | "compacted">
   const causes = (["pause", "changed", "model", "compaction"] as const).flatMap((why): Cause[] => {
     const misses = all.filter((each) => each.why === why).sort((a, b) => b.tokens - a.tokens);
     const [largest] = misses;
-    return largest ? [{ why, count: misses.length, at: largest.at, ...addUp(misses) }] : [];
+    return largest ? [{ why, count: misses.length, at: largest.at, ...addAmounts(misses) }] : [];
   });
   const missed = causes.filter(({ why }) => why !== "compaction").sort((a, b) => b.tokens - a.tokens);
   return {
-    missed: { ...addUp(missed), causes: missed },
+    missed: { ...addAmounts(missed), causes: missed },
     compacted: causes.find(({ why }) => why === "compaction"),
   };
 }

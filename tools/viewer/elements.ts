@@ -1,6 +1,6 @@
 /** The parts the viewer is built from: rows, legends, strips of blocks and the text of a block. */
 
-import { largestOf } from "../trace/numbers.ts";
+import { facts, largestOf } from "../trace/numbers.ts";
 import type { Block } from "../trace/timeline.ts";
 import type { Words } from "./languages.ts";
 
@@ -27,27 +27,34 @@ export function setTabStop(buttons: HTMLElement[], stop = buttons[0]): void {
   for (const button of buttons) button.tabIndex = button === stop ? 0 : -1;
 }
 
+/** A name on one line. A long path loses its middle rather than its end. */
+export function makeName(name: string): HTMLElement {
+  const [, start = name, end = ""] = /^(.*\/.*)(\/[^/\s]+)$/.exec(name) ?? [];
+  return make("span", { className: "cv-name", title: name }, make("span", {}, start), end);
+}
+
 /** Lists items as buttons of equal height. A long name is cut, the facts after it aren't. */
 export function makeRows<Each>(items: Each[], textsFor: (item: Each) => string[], select: (item: Each) => void) {
   const made = items.map((item) => {
     const [name = "", ...rest] = textsFor(item);
-    const label = make("span", { className: "cv-name", title: name }, name);
-    const facts = make("span", { className: "cv-quiet" }, rest.join(" · "));
-    const button = makeButton(() => select(item), label, facts);
+    const about = make("span", { className: "cv-quiet" }, facts(...rest));
+    const button = makeButton(() => select(item), makeName(name), about);
     return make("li", {}, button);
   });
   return make("ul", { className: "cv-rows" }, ...made);
 }
 
-/** `sign` replaces the square. */
-export type LegendItem = { colour: string; name: string; value?: string; sign?: string };
+/** `sign` replaces the square. `series` is what the pointer marks in the legend. */
+export type LegendItem = { colour: string; name: string; value?: string; sign?: string; series?: string };
 
 /** Names what each colour stands for. */
 export function makeLegend(items: LegendItem[]): HTMLElement {
-  const made = items.map(({ colour, name, value = "", sign = "■" }) => {
+  const made = items.map(({ colour, name, value = "", sign = "■", series }) => {
     const swatch = make("b", {}, sign);
     swatch.style.color = colour;
-    return make("li", {}, swatch, ` ${name} `, make("span", { className: "cv-quiet" }, value));
+    const item = make("li", {}, swatch, ` ${name} `, make("span", { className: "cv-quiet" }, value));
+    if (series) item.dataset.series = series;
+    return item;
   });
   return make("ul", { className: "cv-legend" }, ...made);
 }
@@ -87,12 +94,15 @@ export function moveInStrip(detail: Element, focused: EventTarget | null, step: 
 
 const isPressed = (button: Element) => button.getAttribute("aria-pressed") === "true";
 
-export function makeStrip(blocks: ShownBlock[], words: Words, select: (all: ShownBlock[]) => void): Strip {
-  const groups = mergeSmall(blocks, 160).map(({ all, tokens }) => {
+const MOST_PARTS = 160; // in a strip of the full width
+
+export function makeStrip(blocks: ShownBlock[], words: Words, select: (all: ShownBlock[]) => void, share = 1): Strip {
+  const groups = mergeSmall(blocks, MOST_PARTS * share).map(({ all, tokens }) => {
     return { all, button: makeStripButton(all, tokens, words, () => select(all)) };
   });
   const buttons = groups.map(({ button }) => button);
   const element = make("div", { className: "cv-strip", role: "group" }, ...buttons);
+  element.style.width = `${100 * share}%`;
   setTabStop(buttons);
   const mark: Strip["mark"] = (ids, selected) => {
     for (const { all, button } of groups) {

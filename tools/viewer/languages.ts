@@ -8,7 +8,7 @@ export type Language = "en" | "zh";
 
 const en = {
   choose: "Choose a session",
-  drop: "or drop a file here: a transcript of s06 (.transcripts/) or a session of Claude Code (~/.claude/projects).",
+  drop: " or drop a file here: a transcript of s06 (.transcripts/) or a session of Claude Code (~/.claude/projects). ",
   local: "It stays on your machine; nothing is uploaded.",
   reading: (name: string) => `Reading ${name} …`,
   unreadable: (name: string, reason: string) =>
@@ -16,11 +16,12 @@ const en = {
   nothing: (name: string) =>
     `${name} holds no model call. Choose a transcript of s06 or a session of Claude Code, a .jsonl file.`,
   kinds: {
-    ...{ unexplained: "not in the file", summary: "summary", file: "restored files" },
+    ...{ unexplained: "system prompt, tools (size only)", summary: "summary", file: "restored files" },
     ...{ request: "requests", client: "written by the client", reply: "replies", thinking: "thinking" },
     ...{ call: "tool calls", output: "output" },
     ...{ read: "read from the cache", written: "written to the cache", input: "not cached" },
   } as Record<string, string>,
+  result: "result",
   results: (tool: string) => (tool ? `results of ${tool}` : "results of other tools"),
   fates: {
     kept: "kept word for word",
@@ -43,6 +44,8 @@ const en = {
   axis: { context: "tokens of the prompt", cache: "tokens of the prompt by cache", cost: "cost" },
   request: "model call",
   overTime: "Over time",
+  chartHint: "Point at the chart to read it. Drag across calls to zoom in.",
+  zoomOut: "All calls",
   atRequest: (n: number, of: number) => `At model call ${whole(n)} of ${whole(of)}`,
   beforeCall: (n: number, of: number) => (n > of ? "at the end" : `before call ${whole(n)}`),
   atCompaction: (n: number, of: number) => `At the compaction ${en.beforeCall(n, of)}`,
@@ -50,6 +53,7 @@ const en = {
   share: (share: number, of: string) => `${percent(share)} of the ${of}`,
   estimate: "estimated from the blocks",
   diagnosis: {
+    about: { cost: "Cost", cache: "Cache", filling: "Filled by", compactions: "Compactions" },
     cost: (paid: string, isEstimate: boolean) => `The session cost ${isEstimate ? "about " : ""}${paid}`,
     unpriced: "What the session cost is not known, as the file names no model with a known price",
     summaries: (count: number, paid: string) => `${paid} of it for ${counted(count, "summary", "summaries")}`,
@@ -75,14 +79,17 @@ const en = {
     amount: (amount: string) => ` (${amount})`,
     compacted: (count: number) => `${counted(count, "prompt")} after a compaction`,
     written: (amount: string) => ` had to be written to the cache: ${amount}.`,
-    of: "Of ",
-    filling: (shares: string) => `, ${shares}. `,
-    prompt: "the largest prompt",
-    share: (name: string, share: string) => `${share} was ${name}`,
-    unexplained: "not in the file (the system prompt, tools and the like)",
+    prompt: "The largest prompt",
+    filling: (shares: string) => `: ${shares}. `,
+    share: (name: string, share: string) => `${share} ${name}`,
     once: "No file was read twice.",
     again: (count: number, tokens: number) => ` was read ${count} times, about ${whole(tokens)} tokens in all.`,
-    ...{ comma: ", ", end: ".", space: " " },
+    neverCompacted: "Nothing was compacted.",
+    took: (count: number, tokens: number) => `${counted(count, "compaction")} took ${whole(tokens)} tokens`,
+    lostPaths: (count: number) => counted(count, "path"),
+    lostAfter: (paths: number, compactions: number, n: number) =>
+      ` ${paths === 1 ? "is" : "are"} named nowhere after ${compactions > 1 ? `the one before call ${whole(n)}` : "it"}.`,
+    ...{ comma: ", ", semicolon: "; ", end: ".", space: " " },
   },
   missed: ({ why }: Missed, { gap = 0, usage, tokens }: Moment) => {
     const reasons = {
@@ -101,12 +108,14 @@ const en = {
   calls: (count: number) => counted(count, "call"),
   largest: "The largest in this context, and what is in it more than once",
   lost: "Named before the compaction, and nowhere after it",
-  lostKind: (kind: Lost["kind"], count: number, most: number) =>
-    `${counted(count, kind.slice(0, -1))}${count > most ? `, the ${most} named most` : ""}:`,
+  lostKind: (kind: Lost["kind"], count: number) => counted(count, kind.slice(0, -1)),
   thought: "This was thinking. Its text is the same; the API takes it as a reply now.",
   sessions: "Sessions",
   counts: (calls: number, compactions: number) =>
-    `${counted(calls, "model call")}, ${counted(compactions, "compaction")}`,
+    `${counted(calls, "model call")}${compactions > 0 ? `, ${counted(compactions, "compaction")}` : ""}`,
+  following: "Live: the newest call is shown as the file grows.",
+  grown: "Live: the file has grown. ",
+  newest: "Show the newest call",
   ofSubagent: "subagent",
   before: "Before",
   after: "After",
@@ -142,16 +151,17 @@ export type Words = typeof en;
 
 const zh: Words = {
   choose: "选择会话文件",
-  drop: "或把文件拖到这里：s06 的会话记录（.transcripts/），或 Claude Code 的会话（~/.claude/projects）。",
+  drop: "，或把文件拖到这里：s06 的会话记录（.transcripts/），或 Claude Code 的会话（~/.claude/projects）。",
   local: "文件只在本机读取，不会上传。",
-  reading: (name) => `正在读取 ${name} …`,
+  reading: (name) => `正在读取 ${name}……`,
   unreadable: (name, reason) => `无法读取 ${name}：${reason}。请重新选择文件，或重新运行 npm run view。`,
   nothing: (name) => `${name} 里没有模型调用。请选择 s06 的会话记录或 Claude Code 的会话（.jsonl 文件）。`,
   kinds: {
-    ...{ unexplained: "不在文件里的内容", summary: "摘要", file: "恢复的文件" },
+    ...{ unexplained: "系统提示词、工具（只知大小）", summary: "摘要", file: "恢复的文件" },
     ...{ request: "用户请求", client: "客户端写的消息", reply: "模型回复", thinking: "思考", call: "工具调用" },
     ...{ read: "缓存命中", written: "写入缓存", input: "未缓存", output: "输出" },
   },
+  result: "结果",
   results: (tool) => (tool ? `${tool} 的结果` : "其他工具的结果"),
   fates: {
     kept: "原样保留",
@@ -174,12 +184,15 @@ const zh: Words = {
   axis: { context: "提示词的 token 数", cache: "提示词的 token 数（按缓存）", cost: "费用" },
   request: "模型调用",
   overTime: "随时间变化",
+  chartHint: "把指针移到图上即可读数；横向拖动可放大一段。",
+  zoomOut: "全部调用",
   atRequest: (n, of) => `第 ${whole(n)} 次模型调用（共 ${whole(of)} 次）`,
   beforeCall: (n, of) => (n > of ? "会话结尾处" : `第 ${whole(n)} 次模型调用之前`),
   atCompaction: (n, of) => `${zh.beforeCall(n, of)}的压缩`,
   share: (share, of) => `占${of} 的 ${percent(share)}`,
   estimate: "按内容块估算",
   diagnosis: {
+    about: { cost: "费用", cache: "缓存", filling: "占用", compactions: "压缩" },
     cost: (paid, isEstimate) => `这次会话的费用${isEstimate ? "约为" : "为"} ${paid}`,
     unpriced: "费用未知，因为文件里没有价格已知的模型",
     summaries: (count, paid) => `其中 ${whole(count)} 次摘要花费 ${paid}`,
@@ -205,14 +218,17 @@ const zh: Words = {
     amount: (amount) => `（${amount}）`,
     compacted: (count) => `压缩之后的 ${whole(count)} 个提示词`,
     written: (amount) => `需要写入缓存：${amount}。`,
-    of: "",
-    filling: (shares) => `中，${shares}。`,
     prompt: "最大的提示词",
+    filling: (shares) => `：${shares}。`,
     share: (name, share) => `${name}占 ${share}`,
-    unexplained: "不在文件里的内容（系统提示词、工具等）",
     once: "没有文件被重复读取。",
     again: (count, tokens) => ` 被读取了 ${count} 次，共约 ${whole(tokens)} token。`,
-    ...{ comma: "，", end: "。", space: "" },
+    neverCompacted: "没有压缩过。",
+    took: (count, tokens) => `${whole(count)} 次压缩共去掉 ${whole(tokens)} token`,
+    lostPaths: (count) => `${whole(count)} 个路径`,
+    lostAfter: (_, compactions, n) =>
+      `在${compactions > 1 ? `第 ${whole(n)} 次调用之前的压缩` : "压缩"}之后再没有提到。`,
+    ...{ comma: "，", semicolon: "；", end: "。", space: "" },
   },
   missed: ({ why }, { gap = 0, usage, tokens }) => {
     const reasons = {
@@ -230,11 +246,14 @@ const zh: Words = {
   calls: (count) => `${whole(count)} 次调用`,
   largest: "这个上下文里最大的内容，以及重复出现的内容",
   lost: "之前提到过、压缩后再没有提到的内容",
-  lostKind: (kind, count, most) =>
-    `${whole(count)} 个${{ paths: "路径", names: "名称", values: "值" }[kind]}${count > most ? `，列出提到最多的 ${most} 个` : ""}：`,
+  lostKind: (kind, count) => `${whole(count)} 个${{ paths: "路径", names: "名称", values: "值" }[kind]}`,
   thought: "这原是思考；文字未变，现在作为模型回复发给 API。",
   sessions: "会话",
-  counts: (calls, compactions) => `${whole(calls)} 次模型调用，${whole(compactions)} 次压缩`,
+  counts: (calls, compactions) =>
+    `${whole(calls)} 次模型调用${compactions > 0 ? `，${whole(compactions)} 次压缩` : ""}`,
+  following: "实时：文件增长时显示最新的调用。",
+  grown: "实时：文件已增长。",
+  newest: "查看最新的调用",
   ofSubagent: "子智能体",
   compactions: "压缩",
   before: "压缩前",
@@ -268,7 +287,7 @@ const zh: Words = {
       ...{ "broken line": "无法解析的行", "reply of the client": "客户端生成的回复" },
       ...{ "line of a subagent": "子智能体的行", "line of an abandoned branch": "被放弃的分支" },
     };
-    const places = lines.length > 0 ? `（第 ${lines.join("、")} 行${count > lines.length ? " …" : ""}）` : "";
+    const places = lines.length > 0 ? `（第 ${lines.join("、")} 行${count > lines.length ? "……" : ""}）` : "";
     return `${reasons[reason] ?? reason.replace(/ line$/, " 类型的行")} × ${whole(count)}${places}`;
   },
   leftOut: (parts) => `未显示：${parts.join("；")}。`,

@@ -1,11 +1,13 @@
 /** Finds what a summary lost: paths, names and values that nothing mentions after it. */
 import { type Block, blocksAt, type Compaction, type Timeline } from "../trace/timeline.ts";
 
-export type Lost = { kind: "paths" | "names" | "values"; text: string; block: Block; weight: number };
+export type Lost = { kind: (typeof LOST_KINDS)[number]; text: string; block: Block; weight: number };
 
-/** A known extension tells a file from a route. An address has a colon, which only line numbers may follow here. */
+const LOST_KINDS = ["paths", "names", "values"] as const;
+
+/** A known extension tells a file from a route. */
 const FILE =
-  /^[\w@~./-]+\.([cm]?[jt]sx?|jsonl?|mdx?|py|dart|arb|go|rs|ya?ml|toml|s?css|html|svg|sh|ps1|sql|txt|csv|xml|java|kts?|gradle|swift|rb|php|vue|svelte|c|cs|h|cpp|lock|env|ini|conf|omp)(:\d+)*$/i;
+  /^[\w@~./-]+\.([cm]?[jt]sx?|jsonl?|mdx?|py|dart|arb|go|rs|ya?ml|toml|s?css|html|svg|sh|ps1|sql|txt|csv|xml|java|kts?|gradle|swift|rb|php|vue|svelte|c|cs|h|cpp|lock|env|ini|conf|omp)$/i;
 const NAME =
   /^[a-z_$][\w$]*([a-z][A-Z]|[a-z]_[a-z])[\w$]*$|^[A-Z][A-Z0-9]*_[A-Z0-9_]+$|^[A-Z][a-z0-9]+([A-Z][a-z0-9]*)+$/;
 const VALUE = /^\$?\d[\d.,:]*\d\w{0,3}%?$|^v\d+\.\d|^#\d+$|^(?=.*\d)(?=.*[a-f])[\da-f]{7,40}$/;
@@ -14,7 +16,8 @@ const VALUE = /^\$?\d[\d.,:]*\d\w{0,3}%?$|^v\d+\.\d|^#\d+$|^(?=.*\d)(?=.*[a-f])[
 function wordsIn({ text, kind }: Block): Set<string> {
   const marks = { call: /^\w+: /gm, result: /^ *\d+(→|\t)/gm }[kind as string] ?? /$^/;
   const plain = text.replace(marks, "").replace(/<\/?[\w-]+/g, " ");
-  return new Set(plain.match(/[\w$#@~./-][\w$#@~./:,%-]*[\w$%]/g));
+  const words = plain.match(/[\w$#@~./-][\w$#@~./:,%-]*[\w$%]/g) ?? [];
+  return new Set(words.map((word) => word.replace(/(?<=\.[a-z]\w*)(:\d+)+$/i, "")));
 }
 
 function classify(word: string): Lost["kind"] | undefined {
@@ -26,7 +29,7 @@ function classify(word: string): Lost["kind"] | undefined {
 
 const fileNameIn = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 
-/** Heaviest first. What the user or model wrote counts ten times as much as a tool's result. */
+/** Paths first, and the heaviest of each kind. What the user or model wrote counts ten times as much as a tool's result. */
 export function lostIn(timeline: Timeline, { before, after, isSummary }: Compaction): Lost[] {
   if (!isSummary) return [];
   const left = blocksAt(timeline, after).flatMap((block) => [...wordsIn(block)]);
@@ -41,5 +44,20 @@ export function lostIn(timeline: Timeline, { before, after, isSummary }: Compact
       lost.set(word, entry);
     }
   }
-  return [...lost.values()].sort((a, b) => b.weight - a.weight);
+  const sorted = mergePaths([...lost.values()]).sort((a, b) => b.weight - a.weight);
+  return LOST_KINDS.flatMap((kind) => sorted.filter((each) => each.kind === kind));
+}
+
+/** A path may also be written from some folder on. Only its longest form stays, with the weight of all. */
+function mergePaths(lost: Lost[]): Lost[] {
+  const byEnd = new Map<string, Lost>();
+  return lost
+    .sort((a, b) => b.text.length - a.text.length)
+    .filter((each) => {
+      const path = each.text.replace(/^(\.{0,2}\/)+/, "");
+      const longer = byEnd.get(path);
+      if (longer) longer.weight += each.weight;
+      else for (const { index } of path.matchAll(/(?<=^|\/)/g)) byEnd.set(path.slice(index), each);
+      return !longer;
+    });
 }

@@ -2,13 +2,13 @@
 
 import type { Step, Timeline } from "../trace/timeline.ts";
 import { colourRule } from "./context-chart.ts";
-import { make } from "./elements.ts";
+import { make, makeButton } from "./elements.ts";
 import { type Language, WORDS, type Words } from "./languages.ts";
 import { makeSession, type OpenSession } from "./session.ts";
 import { makeSessions } from "./sessions-list.ts";
-import type { Answer, Question } from "./worker.ts";
+import type { Question, WorkerReply } from "./worker.ts";
 
-export type Options = {
+export type ViewerOptions = {
   /** The session to open first. */
   source?: { name: string; url: string };
   /** Set by `npm run view`: the file to open first, and whether to open the list of sessions. */
@@ -30,34 +30,36 @@ function setAddress({ call, compaction }: Step, file: string): void {
 }
 
 /** Shows the viewer in `element`. @returns a function that removes it */
-export function mount(element: HTMLElement, { source, served, lang = "en" }: Options = {}) {
+export function mount(element: HTMLElement, { source, served, lang = "en" }: ViewerOptions = {}) {
   const words = WORDS[lang];
   const status = make("p", { className: "cv-status", role: "status" });
-  const title = make("h1");
+  const title = make(served ? "h1" : "h2"); // the site's page has a heading of its own
   const body = make("div", { className: "cv-session" });
   let file = "";
   let worker: Worker | undefined;
 
-  function readSession(question: Question, step?: Step): void {
+  function loadSession(question: Question, step?: Step): void {
     let shown: Partial<OpenSession> = { step };
-    const fail = (reason: string) => {
+    const showProblem = (reason: string) => {
       status.textContent = reason;
       if (!shown.timeline) body.replaceChildren();
     };
     const showTimeline = (timeline: Timeline, isNew: boolean) => {
       const made = makeSession(timeline, words, (to) => setAddress(to, file), isNew ? { step } : shown);
+      const follow = makeButton(() => made.jumpTo({ call: timeline.moments.length - 1 }), words.newest);
       shown = made.shown;
-      status.textContent = words.overview(timeline);
+      if (isNew) status.replaceChildren();
+      else status.replaceChildren(...(made.isNewest ? [words.following] : [words.grown, follow]));
       keepFocus(body, () => body.replaceChildren(made.element));
     };
     worker?.terminate();
     title.textContent = question.name;
     status.textContent = words.reading(question.name);
     worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
-    worker.addEventListener("message", ({ data }: MessageEvent<Answer>) => {
+    worker.addEventListener("message", ({ data }: MessageEvent<WorkerReply>) => {
       if (!question.isLive) worker?.terminate();
-      if ("error" in data) fail(words.unreadable(question.name, data.error));
-      else if (data.moments.length === 0) fail(words.nothing(question.name));
+      if ("error" in data) showProblem(words.unreadable(question.name, data.error));
+      else if (data.moments.length === 0) showProblem(words.nothing(question.name));
       else showTimeline(data, data.isNew);
     });
     worker.postMessage(question);
@@ -66,20 +68,20 @@ export function mount(element: HTMLElement, { source, served, lang = "en" }: Opt
   function openServed(name: string, step?: Step): void {
     file = name;
     const url = new URL(`session?${new URLSearchParams({ file })}`, document.baseURI).href;
-    readSession({ name: file.split(/[\\/]/).at(-1) ?? "", url, isLive: true }, step);
+    loadSession({ name: file.split(/[\\/]/).at(-1) ?? "", url, isLive: true }, step);
   }
   const openChosen = (chosen: File) => {
     file = "";
-    readSession({ name: chosen.name, file: chosen });
+    loadSession({ name: chosen.name, file: chosen });
   };
   const chooser = makeChooser(words, openChosen);
   const sessions = served && makeSessions(words, served.isOpen, () => file, openServed);
   sessions?.append(chooser);
-  const parts = [make("style", {}, colourRule), title, sessions ?? chooser, status, body];
+  const parts = [make("style", {}, colourRule), sessions ?? chooser, title, status, body];
   element.replaceChildren(make("section", { className: "context-viewer", lang }, ...parts));
   const address = stepFromAddress();
   if (served) openServed(address.file ?? served.file, address);
-  else if (source) readSession({ ...source, url: new URL(source.url, document.baseURI).href }, address);
+  else if (source) loadSession({ ...source, url: new URL(source.url, document.baseURI).href }, address);
   return () => {
     worker?.terminate();
     element.replaceChildren();
@@ -100,6 +102,6 @@ function keepFocus(element: HTMLElement, change: () => void): void {
 function makeChooser(words: Words, openChosen: (file: File) => void): HTMLElement {
   const input = make("input", { type: "file", accept: ".jsonl,.json,.txt" });
   input.addEventListener("change", () => input.files?.[0] && openChosen(input.files[0]));
-  const texts = [make("b", {}, words.choose), ` ${words.drop} `, make("b", {}, words.local)];
+  const texts = [make("b", {}, words.choose), words.drop, make("b", {}, words.local)];
   return make("label", { className: "cv-chooser" }, ...texts, input);
 }

@@ -1,53 +1,81 @@
 /** Charts of all model calls, with a slider to move from call to call. */
 
+import { dollars, facts } from "../trace/numbers.ts";
 import { isMissed, type Step, type Timeline, takenBy } from "../trace/timeline.ts";
-import { bottomOf, colourOf, drawChart, heightOf, MARGIN, PAID, type View } from "./context-chart.ts";
+import type { ChartOptions, View } from "./context-chart.ts";
+import { bottomOf, colourOf, drawChart, heightOf, layerAt, MARGIN, PAID } from "./context-chart.ts";
 import { describePrompt } from "./details.ts";
-import { type LegendItem, make, makeLegend } from "./elements.ts";
+import { type LegendItem, make, makeButton, makeLegend } from "./elements.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
+import type { Place, Range } from "./reader.ts";
 
 const THUMB = 16; // width of the slider's thumb in pixels
 const NEAR_ARROW = 7; // a click within this many pixels selects the compaction
+const LEAST_DRAG = 8; // a shorter drag is a click
 
-/** Calls `select` when a step is chosen, and draws again when the width changes. */
-export function makeOverTime(timeline: Timeline, words: Words, select: (step: Step) => void) {
-  const { moments } = timeline;
-  const value = make("p");
-  const slider = make("input", { type: "range", min: "1", max: `${moments.length}`, ariaLabel: words.request });
+/** Calls `select` when a step is chosen, and draws again when the width or the range changes. */
+export function makeOverTime(timeline: Timeline, words: Words, place: Place, select: (step: Step) => void) {
+  const last = timeline.moments.length - 1;
+  const value = make("p", { className: "cv-value" }, words.chartHint);
+  const slider = make("input", { type: "range", ariaLabel: words.request });
   const focus = () => slider.focus({ preventScroll: true });
-  const selectAndFocus = (step: Step) => {
+  const charts = viewsOf(timeline).map((view) => makeChart(timeline, view, place, { inspect, selectAndFocus, zoom }));
+  const drawn = charts.map(({ element }) => element);
+  const plots = make("div", { className: "cv-plots" }, ...arrange(timeline, drawn, slider, words));
+  const zoomOut = makeButton(() => zoom(), words.zoomOut);
+  const widthOf = () => Math.max(280, plots.clientWidth);
+  const textAt = (call: number) => describePrompt(timeline, call, words);
+  let selected = 0;
+
+  function selectAndFocus(step: Step): void {
     select(step);
     focus(); // the arrow keys continue from here
-  };
-  const describe = (index: number) => {
-    const moment = moments[index];
-    const facts = moment ? describePrompt(timeline, moment, words) : "";
-    value.textContent = words.named(words.atRequest(index + 1, moments.length), facts);
-  };
-  const charts = viewsOf(timeline).map((view) => makeChart(timeline, view, words, selectAndFocus, describe));
-  const plots = make("div", { className: "cv-plots" }, ...arrange(timeline, charts, slider, words));
-  const widthOf = () => Math.max(280, plots.clientWidth);
-  const xOf = (index: number) => {
+  }
+  function zoom(range?: Range): void {
+    place.range = range;
+    if (range && (selected < range.from || selected > range.to)) select({ call: range.from });
+    draw();
+  }
+  /** Names what the pointer is at, and marks its layer in the legends. */
+  function inspect(view?: View, call = 0, height = 0): void {
+    const layer = view && layerAt(timeline, view, call, height);
+    const amount = view === "cost" ? dollars(layer?.y) : words.tokens(layer?.y ?? 0);
+    const name = layer && words.named(nameOfSeries(layer.series, words), amount);
+    const text = words.named(words.diagnosis.call(call + 1), facts(name, textAt(call)));
+    value.textContent = view ? text : words.chartHint;
+    for (const item of plots.querySelectorAll<HTMLElement>("[data-series]"))
+      item.classList.toggle("cv-marked", item.dataset.series === layer?.series);
+  }
+  function xOf(call: number): number {
     const space = widthOf() - MARGIN.left - MARGIN.right;
-    return MARGIN.left + (space * (index + 0.5)) / moments.length;
-  };
-  function moveTo(index: number): void {
-    for (const { cursor } of charts) cursor.style.left = `${xOf(index)}px`;
-    slider.value = `${index + 1}`;
-    describe(index);
-    slider.ariaValueText = value.textContent;
+    const range = shownRange(timeline, place);
+    return MARGIN.left + (space * (call - range.from + 0.5)) / countCalls(range);
+  }
+  /** Moves the range along if the call is outside it. */
+  function moveTo(call: number): void {
+    const { from, to } = shownRange(timeline, place);
+    const shift = Math.min(0, call - from) + Math.max(0, call - to);
+    selected = call;
+    if (shift !== 0) zoom({ from: from + shift, to: to + shift });
+    for (const { cursor } of charts) cursor.style.left = `${xOf(call)}px`;
+    slider.value = `${call + 1}`;
+    slider.ariaValueText = words.named(words.atRequest(call + 1, last + 1), textAt(call));
   }
   function draw(): void {
-    for (const chart of charts) chart.draw(widthOf());
-    slider.style.marginLeft = `${xOf(0) - THUMB / 2}px`; // keeps the thumb below the cursor
-    slider.style.width = `${xOf(moments.length - 1) - xOf(0) + THUMB}px`;
-    moveTo(Number(slider.value) - 1);
+    const { from, to } = shownRange(timeline, place);
+    const inRange = sliceCalls(timeline, { from, to });
+    for (const chart of charts) chart.draw(inRange, { document, width: widthOf(), words, before: from });
+    Object.assign(slider, { min: `${from + 1}`, max: `${to + 1}` });
+    slider.style.marginLeft = `${xOf(from) - THUMB / 2}px`; // keeps the thumb below the cursor
+    slider.style.width = `${xOf(to) - xOf(from) + THUMB}px`;
+    zoomOut.hidden = !place.range;
+    moveTo(selected);
   }
   const observer = new ResizeObserver(() => (plots.isConnected ? draw() : observer.disconnect()));
   observer.observe(plots);
   slider.addEventListener("input", () => select({ call: Number(slider.value) - 1 }));
-  plots.addEventListener("pointerleave", () => describe(Number(slider.value) - 1));
-  return { element: make("div", {}, value, plots), moveTo, focus };
+  plots.addEventListener("pointerleave", () => inspect());
+  return { element: make("div", {}, make("div", { className: "cv-tools" }, value, zoomOut), plots), moveTo, focus };
 }
 
 /** Skips the charts that the file has no numbers for. */
@@ -58,41 +86,81 @@ function viewsOf({ moments }: Timeline): View[] {
   return views;
 }
 
-type Chart = { element: HTMLElement; cursor: HTMLElement; draw: (width: number) => void };
+const shownRange = ({ moments }: Timeline, { range }: Place): Range => range ?? { from: 0, to: moments.length - 1 };
+const countCalls = ({ from, to }: Range) => to - from + 1;
 
-/** A chart that reports which call or compaction is clicked or pointed at. */
-function makeChart(
-  timeline: Timeline,
-  view: View,
-  words: Words,
-  selectAndFocus: (step: Step) => void,
-  describe: (call: number) => void,
-): Chart {
-  const { moments, compactions } = timeline;
-  const element = make("div", { className: "cv-chart" });
-  const cursor = make("div", { className: "cv-cursor" });
-  cursor.style.height = `${heightOf(view) - MARGIN.top - bottomOf(view)}px`;
-  element.style.minHeight = `${heightOf(view)}px`; // reserves the space until it's drawn
-  const stepAt = ({ clientX }: MouseEvent): Required<Step> => {
-    const { left, width } = element.getBoundingClientRect();
-    const each = (width - MARGIN.left - MARGIN.right) / moments.length;
-    const place = (clientX - left - MARGIN.left) / each;
-    const call = Math.max(0, Math.min(moments.length - 1, Math.floor(place)));
-    return { call, compaction: compactions.findIndex(({ moment }) => Math.abs(moment - place) * each < NEAR_ARROW) };
+/** The part of a timeline that a zoomed chart shows. */
+function sliceCalls(timeline: Timeline, { from, to }: Range): Timeline {
+  const clip = <Sign extends { moment: number }>(signs: Sign[]) =>
+    signs
+      .filter(({ moment }) => moment >= from && moment <= to + 1)
+      .map((sign) => ({ ...sign, moment: sign.moment - from }));
+  const { moments, compactions, requests } = timeline;
+  return {
+    ...timeline,
+    moments: moments.slice(from, to + 1),
+    compactions: clip(compactions),
+    requests: clip(requests),
   };
-  element.addEventListener("click", (event) => selectAndFocus(stepAt(event)));
-  element.addEventListener("pointermove", (event) => describe(stepAt(event).call));
-  const draw = (width: number) => {
-    element.replaceChildren(drawChart(timeline, { document, width, words, view }), cursor);
+}
+
+type Pointed = {
+  inspect: (view: View, call: number, height: number) => void;
+  selectAndFocus: (step: Step) => void;
+  zoom: (range: Range) => void;
+};
+
+/** A chart that reports what the pointer is at, what is clicked and which calls a drag covers. */
+function makeChart(timeline: Timeline, view: View, place: Place, { inspect, selectAndFocus, zoom }: Pointed) {
+  const { compactions } = timeline;
+  const cursor = make("div", { className: "cv-cursor" });
+  const dragged = make("div", { className: "cv-dragged", hidden: true });
+  const element = make("div", { className: "cv-chart" }, cursor, dragged);
+  let chart: ReturnType<typeof drawChart> | undefined;
+  let start = Number.NaN;
+  for (const { style } of [cursor, dragged]) style.height = `${heightOf(view) - MARGIN.top - bottomOf(view)}px`;
+  element.style.minHeight = `${heightOf(view)}px`; // reserves the space until it's drawn
+  const isDrag = (clientX: number) => Math.abs(clientX - start) >= LEAST_DRAG;
+  const stepAt = (clientX: number): Required<Step> => {
+    const { from, to } = shownRange(timeline, place);
+    const { left, width } = element.getBoundingClientRect();
+    const each = (width - MARGIN.left - MARGIN.right) / countCalls({ from, to });
+    const at = from + (clientX - left - MARGIN.left) / each;
+    const call = Math.max(from, Math.min(to, Math.floor(at)));
+    return { call, compaction: compactions.findIndex(({ moment }) => Math.abs(moment - at) * each < NEAR_ARROW) };
+  };
+  element.addEventListener("pointerdown", ({ clientX }) => {
+    start = clientX;
+  });
+  element.addEventListener("pointermove", ({ clientX, clientY, buttons }) => {
+    const { left, top } = element.getBoundingClientRect();
+    inspect(view, stepAt(clientX).call, Number(chart?.scale("y")?.invert?.(clientY - top)));
+    dragged.hidden = buttons === 0 || !isDrag(clientX);
+    dragged.style.left = `${Math.min(start, clientX) - left}px`;
+    dragged.style.width = `${Math.abs(start - clientX)}px`;
+  });
+  element.addEventListener("pointerup", ({ clientX }) => {
+    const [from = 0, to = 0] = [stepAt(start).call, stepAt(clientX).call].sort((a, b) => a - b);
+    dragged.hidden = true;
+    if (isDrag(clientX)) zoom({ from, to });
+  });
+  element.addEventListener("click", ({ clientX }) => {
+    if (!isDrag(clientX)) selectAndFocus(stepAt(clientX));
+  });
+  const draw = (inRange: Timeline, options: ChartOptions) => {
+    chart = drawChart(inRange, { ...options, view });
+    element.replaceChildren(chart, cursor, dragged);
   };
   return { element, cursor, draw };
 }
 
 /** Puts the slider below the first chart, and a legend below each kind of chart. */
-function arrange(timeline: Timeline, charts: Chart[], slider: HTMLElement, words: Words): (Node | string)[] {
-  const [context, ...others] = charts.map(({ element }) => element);
+function arrange(timeline: Timeline, charts: Element[], slider: Element, words: Words): (Element | string)[] {
+  const [context, ...others] = charts;
   const named = (names: readonly string[]) =>
-    names.map((name): LegendItem => ({ colour: colourOf(name, timeline.series), name: nameOfSeries(name, words) }));
+    names.map((series): LegendItem => {
+      return { series, colour: colourOf(series, timeline.series), name: nameOfSeries(series, words) };
+    });
   const paid = others.length > 0 ? makeLegend(named(PAID)) : "";
   const kinds = makeLegend([...named(timeline.series), ...signsOf(timeline, words)]);
   return [context ?? "", slider, kinds, ...others, paid];

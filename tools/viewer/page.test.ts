@@ -1,12 +1,12 @@
 /** The viewer's page in a linkedom document: what it shows, how to move in it, and a file that grows. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { parseHTML } from "linkedom";
 import { readTimeline } from "../trace/read-timeline.ts";
 import { WORDS } from "./languages.ts";
 import { mount } from "./main.ts";
-import type { Answer } from "./worker.ts";
+import type { ListedSession } from "./sessions-list.ts";
+import type { WorkerReply } from "./worker.ts";
 
 const words = WORDS.en;
 
@@ -15,9 +15,9 @@ const words = WORDS.en;
 const { document, window, HTMLElement, Event } = parseHTML("<html><body><main></main></body></html>");
 const address = { hash: "" };
 const history = { state: null, replaceState: (_: null, __: string, hash: string) => Object.assign(address, { hash }) };
-const answers: ((answer: Answer) => void)[] = [];
+const answers: ((answer: WorkerReply) => void)[] = [];
 class Worker {
-  addEventListener(type: string, listener: (event: { data: Answer }) => void) {
+  addEventListener(type: string, listener: (event: { data: WorkerReply }) => void) {
     if (type === "message") answers.unshift((data) => listener({ data }));
   }
   postMessage() {}
@@ -35,6 +35,7 @@ class ResizeObserver {
 }
 const { HTMLInputElement, HTMLPreElement, Element, SVGElement } = window;
 const classes = { HTMLInputElement, HTMLPreElement, Element, SVGElement, Worker, ResizeObserver };
+Object.defineProperty(document, "baseURI", { value: "http://localhost/" });
 Object.assign(globalThis, { document, location: address, history, ...classes });
 Object.assign(HTMLElement.prototype, { scrollTo() {}, scrollIntoView() {}, clientWidth: 800 });
 const main = document.querySelector("main") ?? assert.fail();
@@ -57,7 +58,9 @@ function press(key: string, more: object = {}): Event {
   (elements(".cv-detail")[0] ?? main).dispatchEvent(event);
   return event;
 }
-const heading = () => texts(".cv-detail h3")[0];
+const heading = () => texts(".cv-detail h2")[0];
+/** The numbers below the first chart. Sizes on the other axis end with a K. */
+const callsOnAxis = () => texts(".cv-chart:first-child text").map(Number).filter(Boolean);
 
 // --- a session -------------------------------------------------------------------------------------------------------
 
@@ -103,20 +106,6 @@ test("a model call shows its size, its share of the window, its model and its co
   assert.match(texts(".cv-diagnosis li")[0] ?? "", /\$0\.076/);
 });
 
-test("kinds of content have one legend, cache and cost another, and they share no colour", async () => {
-  await openAt("", session(6));
-  const colours = elements(".cv-plots .cv-legend").map((legend) =>
-    [...legend.querySelectorAll("b")].map((swatch) => (swatch as HTMLElement).style.color),
-  );
-  const [kinds = [], paid = []] = colours;
-  assert.deepEqual([colours.length, kinds.length > 3, paid.length], [2, true, 4]);
-  const rules = texts("style").join();
-  const hexOf = (colour: string) => rules.split(`${colour.slice(4, -1)}:`)[1]?.split(/[;}]/)[0];
-  const values = kinds.map(hexOf);
-  assert.ok(!values.includes(undefined));
-  for (const colour of paid) assert.ok(!values.includes(hexOf(colour)), colour);
-});
-
 test("output is called an estimate if the file has only a part of the count", async () => {
   await openAt("#call=2", session(4, { isFinal: false }));
   assert.ok(texts(".cv-legend").join().includes(words.estimate));
@@ -152,34 +141,39 @@ test("repeated reads of a file are listed as one row, which opens each of them",
 test("both sides of a compaction add up, and what nothing names after it is listed", async () => {
   await openAt("#compaction=1", session(4));
   assert.equal(heading(), words.atCompaction(5, 4));
-  const sides = elements(".cv-detail .cv-columns > div");
+  const [before, after] = elements(".cv-sides .cv-strip").map(({ style }) => parseFloat(style.width));
+  assert.ok(before === 100 && after && after < 100, `drawn ${before}% and ${after}% wide`);
+  const sides = elements(".cv-sides > div");
   assert.equal(sides.length, 2);
   for (const { textContent } of sides) {
     const numbers = (textContent.match(/[\d,]+(?= tokens)/g) ?? []).map((each) => +each.replace(/,/g, ""));
     const [total = 0, ...parts] = numbers;
     assert.ok(Math.abs(parts.reduce((sum, part) => sum + part, 0) - total) < 3, textContent);
   }
-  assert.deepEqual(texts(".cv-chips button").sort(), ["8443", "retryLimit"]); // server.ts is in the summary
+  assert.deepEqual(texts(".cv-lost button"), ["retryLimit", "8443"]); // server.ts is in the summary
   buttonWith(/^8443$/).click();
   assert.deepEqual(texts(".cv-reader mark"), ["8443"]);
 });
 
-test("the two layers of s06 have arrows of their own colours", async () => {
-  await openAt("", readFileSync(new URL("../docs/runs/demo.jsonl", import.meta.url), "utf8"));
-  const strokes = elements(".cv-chart svg line").map((line) => line.getAttribute("stroke"));
-  assert.ok(strokes.includes("var(--cv-disk)") && strokes.includes("var(--cv-summarized)"), `${strokes}`);
-});
-
-test("the axis of a short session has whole numbers", async () => {
-  await openAt("", session(3));
-  const ticks = [...(elements(".cv-chart svg")[0]?.querySelectorAll("text") ?? [])].map((each) => each.textContent);
-  assert.deepEqual(
-    ticks.filter((tick) => /^[\d.]+$/.test(tick) && Number(tick) < 10 && tick !== "0"),
-    ["1", "2", "3"],
-  );
+test("the list of sessions is sorted by the time it shows, with subagents below their session and costs", async () => {
+  const row = (file: string, time: number, parent?: string): ListedSession => {
+    return { file, parent, time, request: file, calls: 1, compactions: 0, dollars: time / 100 };
+  };
+  const rows = [row("old", 1), row("child", 9, "old"), row("new", 2)].map((each) => `${JSON.stringify(each)}\n`);
+  globalThis.fetch = async () => new Response(rows.join(""));
+  mount(main, { served: { file: "old", isOpen: true } });
+  elements("details")[0]?.dispatchEvent(new Event("toggle"));
+  await new Promise((resolve) => setTimeout(resolve, 10));
+  assert.deepEqual(texts(".cv-sessions .cv-name"), ["new", "old", "child"]);
+  assert.ok(texts(".cv-sessions").join().includes("$0.020"));
 });
 
 // --- moving from step to step ----------------------------------------------------------------------------------------
+
+Object.assign(HTMLElement.prototype, { getBoundingClientRect: () => ({ left: 0, top: 0, width: 800 }) });
+const ARROW = 56 + (4 / 6) * 730; // where the compaction of six calls is
+const pointAt = (chart: HTMLElement, type: string, clientX: number, more: object = {}) =>
+  chart.dispatchEvent(Object.assign(new Event(type), { clientX, ...more }));
 
 test("links of the diagnosis and arrow keys change the step and the address, and the open block stays open", async () => {
   await openAt("", session(6));
@@ -202,13 +196,34 @@ test("a click near a compaction's arrow opens it, and the slider's thumb is belo
   const cursor = parseFloat(elements(".cv-cursor")[0]?.style.left ?? "");
   const [left, width] = [parseFloat(style.marginLeft), parseFloat(style.width)];
   assert.ok(Math.abs(left + 8 + (width - 16) / 5 - cursor) < 0.01, `${left} ${width} ${cursor}`); // call 2 of 6
-  Object.assign(HTMLElement.prototype, { getBoundingClientRect: () => ({ left: 0, width: 800 }) });
-  const arrow = 56 + (4 / 6) * 730;
-  const clickAt = (clientX: number) => chart.dispatchEvent(Object.assign(new Event("click"), { clientX }));
-  clickAt(arrow + 3);
+  pointAt(chart, "click", ARROW + 3);
   assert.equal(heading(), words.atCompaction(5, 6));
-  clickAt(arrow + 23);
+  pointAt(chart, "click", ARROW + 23);
   assert.equal(heading(), words.atRequest(5, 6));
+});
+
+test("the layer under the pointer is named and marked in the legend, and a drag zooms until all calls are asked for", async () => {
+  await openAt("#call=2", session(6));
+  const chart = elements(".cv-chart")[0] ?? assert.fail();
+  pointAt(chart, "pointermove", ARROW + 23, { clientY: 255, buttons: 0 });
+  const [marked = "", ...none] = texts(".cv-marked").map((name) => name.replace("■", "").trim());
+  assert.deepEqual([marked, none], [words.kinds.unexplained, []]);
+  assert.ok(texts(".cv-value").join().includes(marked));
+  pointAt(chart, "pointerdown", ARROW + 3);
+  pointAt(chart, "pointerup", ARROW + 240);
+  assert.equal(heading(), words.atRequest(5, 6));
+  assert.deepEqual(callsOnAxis(), [5, 6]);
+  press("ArrowLeft");
+  assert.equal(heading(), words.atRequest(4, 6));
+  assert.deepEqual(callsOnAxis(), [4, 5], "the chart moves along");
+  buttonWith(new RegExp(words.zoomOut)).click();
+  assert.deepEqual(callsOnAxis(), [1, 2, 3, 4, 5, 6]);
+});
+
+test("the browser keeps its own shortcuts", async () => {
+  await openAt("#call=2", session(3));
+  assert.equal(press("ArrowLeft", { altKey: true }).defaultPrevented, false);
+  assert.equal(heading(), words.atRequest(2, 3));
 });
 
 // --- a file that grows -----------------------------------------------------------------------------------------------
@@ -219,10 +234,12 @@ test("when a session grows, the open step stays, but the newest call is followed
   const [block] = texts(".cv-reader h4").map((each) => each.replace(/[\d,]+ tokens/, ""));
   await show(session(6), false);
   assert.equal(heading(), words.atRequest(2, 6));
+  assert.ok(texts(".cv-status").join().includes(words.newest));
   assert.ok(block && texts(".cv-reader h4")[0]?.startsWith(block), block);
   press("End");
   await show(session(7), false);
   assert.equal(heading(), words.atRequest(7, 7));
+  assert.equal(texts(".cv-status").join(), words.following);
   address.hash = "";
   await show(session(2));
   assert.deepEqual([heading(), texts(".cv-reader h4")], [words.atRequest(2, 2), []]);

@@ -5,14 +5,17 @@ import type { ShownBlock, Strip } from "./elements.ts";
 import { make, makeButton, makeRows, makeStrip, makeText, nameBlock } from "./elements.ts";
 import type { Words } from "./languages.ts";
 
+/** The first and last call of a zoomed chart. */
+export type Range = { from: number; to: number };
 /** What stays open when the step changes or the file grows. */
-export type Place = { block?: number; scroll: number; search: string };
+export type Place = { block?: number; scroll: number; search: string; range?: Range };
 
 type Hit = { shown: ShownBlock; at: number; length: number };
 export type Reader = {
   element: HTMLElement;
-  stripOf: (blocks: ShownBlock[]) => HTMLElement;
-  showBlock: (shown: ShownBlock, hit?: Hit) => void;
+  /** `share` is the width of the strip, where 1 is all there is. */
+  stripOf: (blocks: ShownBlock[], share?: number) => HTMLElement;
+  openText: (shown: ShownBlock, hit?: Hit) => void;
   /** Shows one block, or lists several. */
   openBlocks: (all: ShownBlock[]) => void;
   /** Shows the block that was open before, if it's still there. */
@@ -28,7 +31,7 @@ export function makeReader(timeline: Timeline, words: Words, place: Place): Read
     const found = new Set(hits.map(({ shown }) => shown.block.id));
     for (const strip of strips) strip.mark(found, place.block);
   };
-  const showBlock: Reader["showBlock"] = (shown, hit) => {
+  const openText: Reader["openText"] = (shown, hit) => {
     const isOpen = shown.block.id === place.block && !hit;
     Object.assign(place, { block: shown.block.id, scroll: isOpen ? place.scroll : 0 });
     element.replaceChildren(makeText(shown, words, hit), ...makeOrigin(shown, timeline, words));
@@ -38,19 +41,19 @@ export function makeReader(timeline: Timeline, words: Words, place: Place): Read
   const openBlocks: Reader["openBlocks"] = (all) => {
     const [first] = all;
     const textsFor = (shown: ShownBlock) => [nameBlock(shown, words), words.tokens(shown.tokens)];
-    if (all.length > 1) element.replaceChildren(makeRows(all.slice(0, 500), textsFor, showBlock));
-    else if (first) showBlock(first);
+    if (all.length > 1) element.replaceChildren(makeRows(all.slice(0, 500), textsFor, openText));
+    else if (first) openText(first);
   };
   const reopen: Reader["reopen"] = (blocks) => {
     const shown = blocks.find(({ block }) => block.id === place.block);
-    if (shown) showBlock(shown);
+    if (shown) openText(shown);
   };
-  const stripOf = (blocks: ShownBlock[]) => {
-    const strip = makeStrip(blocks, words, openBlocks);
+  const stripOf: Reader["stripOf"] = (blocks, share) => {
+    const strip = makeStrip(blocks, words, openBlocks, share);
     strips.push(strip);
     return strip.element;
   };
-  return { element, stripOf, showBlock, openBlocks, reopen, mark };
+  return { element, stripOf, openText, openBlocks, reopen, mark };
 }
 
 /** Shows what a compaction replaced with this block. */
@@ -83,7 +86,7 @@ export function makeSearch(blocks: ShownBlock[], reader: Reader, words: Words, p
     at = (at + step + hits.length) % (hits.length || 1);
     const hit = hits[at];
     count.textContent = input.value && words.hits(at + 1, hits.length);
-    if (hit) reader.showBlock(hit.shown, hit);
+    if (hit) reader.openText(hit.shown, hit);
     reader.mark(hits);
   };
   input.addEventListener("input", () => {
@@ -94,7 +97,7 @@ export function makeSearch(blocks: ShownBlock[], reader: Reader, words: Words, p
   });
   input.addEventListener("keydown", ({ key, shiftKey }) => key === "Enter" && go(shiftKey ? -1 : 1));
   const buttons = [makeButton(() => go(-1), words.previous), makeButton(() => go(1), words.next)];
-  return make("div", { className: "cv-search" }, input, ...buttons, count);
+  return make("div", { className: "cv-tools" }, input, ...buttons, count);
 }
 
 /** Finds `text` in either case. */

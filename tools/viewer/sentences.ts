@@ -1,16 +1,18 @@
 /** Puts the diagnosis into sentences. */
 
 import { dollars, percent, shortened } from "../trace/numbers.ts";
+import type { Step } from "../trace/timeline.ts";
 import type { Cause, Diagnosis } from "./diagnosis.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
 
-/** A part with a call becomes a link to it. */
-export type Sentence = (string | { text: string; call: number })[];
+/** A part with a step becomes a link to it. */
+export type Sentence = (string | { text: string; step: Step })[];
 
-export const sentencesOf = (found: Diagnosis, words: Words): Sentence[] => [
-  costSentence(found, words),
-  missSentence(found, words),
-  fillingSentence(found, words),
+export const sentencesOf = (found: Diagnosis, words: Words): { about: string; sentence: Sentence }[] => [
+  { about: words.diagnosis.about.cost, sentence: costSentence(found, words) },
+  { about: words.diagnosis.about.cache, sentence: missSentence(found, words) },
+  { about: words.diagnosis.about.filling, sentence: fillingSentence(found, words) },
+  { about: words.diagnosis.about.compactions, sentence: compactionSentence(found, words) },
 ];
 
 function costSentence({ dollars: all, summaries, unpaid, most, ...found }: Diagnosis, words: Words): Sentence {
@@ -21,7 +23,7 @@ function costSentence({ dollars: all, summaries, unpaid, most, ...found }: Diagn
   if (summaries.dollars !== undefined) paid.push(say.summaries(summaries.count, dollars(summaries.dollars)));
   else if (summaries.count > 0) paid.push(say.otherSummaries(summaries.count));
   if (unpaid > 0) paid.push(say.unpaid(unpaid));
-  const link = { text: say.call(most + 1), call: most };
+  const link = { text: say.call(most + 1), step: { call: most } };
   return [`${paid.join(say.comma)}${sent}${say.dearest}`, link, say.end];
 }
 
@@ -31,12 +33,16 @@ function missSentence({ missed, compacted, isCounted, dollars: all, sent }: Diag
   const amountOf = ({ tokens, dollars: paid }: Pick<Cause, "tokens" | "dollars">) =>
     paid === undefined ? words.tokens(tokens) : dollars(paid);
   const written: Sentence = compacted
-    ? [say.space, { text: say.compacted(compacted.count), call: compacted.at }, say.written(amountOf(compacted))]
+    ? [
+        say.space,
+        { text: say.compacted(compacted.count), step: { call: compacted.at } },
+        say.written(amountOf(compacted)),
+      ]
     : [];
   if (missed.causes.length === 0) return [say.hit, ...written];
   const share = missed.dollars !== undefined && all ? missed.dollars / all : missed.tokens / sent;
   const causes = missed.causes.flatMap((cause, i): Sentence => {
-    const link = { text: say.cause(cause.count, cause.why), call: cause.at };
+    const link = { text: say.cause(cause.count, cause.why), step: { call: cause.at } };
     return [i > 0 ? say.comma : "", link, say.amount(amountOf(cause))];
   });
   return [say.missed(amountOf(missed), percent(share), all !== undefined), ...causes, say.end, ...written];
@@ -44,11 +50,16 @@ function missSentence({ missed, compacted, isCounted, dollars: all, sent }: Diag
 
 function fillingSentence({ top, largest, again }: Diagnosis, words: Words): Sentence {
   const say = words.diagnosis;
-  const shares = top.map(({ series, share }) => {
-    const name = series === "unexplained" ? say.unexplained : nameOfSeries(series, words);
-    return say.share(name, percent(share));
-  });
-  const filling: Sentence = [say.of, { text: say.prompt, call: largest }, say.filling(shares.join(say.comma))];
+  const shares = top.map(({ series, share }) => say.share(nameOfSeries(series, words), percent(share)));
+  const filling: Sentence = [{ text: say.prompt, step: { call: largest } }, say.filling(shares.join(say.comma))];
   if (!again) return [...filling, say.once];
-  return [...filling, { text: shortened(again.path), call: again.at }, say.again(again.count, again.tokens)];
+  return [...filling, { text: shortened(again.path), step: { call: again.at } }, say.again(again.count, again.tokens)];
+}
+
+function compactionSentence({ compactions: { count, tokens }, lost }: Diagnosis, words: Words): Sentence {
+  const say = words.diagnosis;
+  if (count === 0) return [say.neverCompacted];
+  if (!lost?.paths) return [say.took(count, tokens), say.end];
+  const link = { text: say.lostPaths(lost.paths), step: { compaction: lost.compaction } };
+  return [say.took(count, tokens), say.semicolon, link, say.lostAfter(lost.paths, count, lost.call + 1)];
 }

@@ -1,6 +1,6 @@
 /** Shows an open session: its diagnosis, charts and lists, and the context at the selected step. */
 
-import { dollars, facts, whole } from "../trace/numbers.ts";
+import { dollars, whole } from "../trace/numbers.ts";
 import { type Compaction, dollarsOf, type Step, type Timeline } from "../trace/timeline.ts";
 import { makeCompaction, makeMoment } from "./details.ts";
 import { diagnose } from "./diagnosis.ts";
@@ -24,7 +24,7 @@ export function makeSession(
   const place = before?.place ?? { scroll: 0, search: "" };
   const shown: OpenSession = { timeline, step: firstStep(timeline, before), place };
   const detail = make("div");
-  const overTime = makeOverTime(timeline, words, showStep);
+  const overTime = makeOverTime(timeline, words, place, showStep);
   function showStep(step: Step): void {
     const compaction = compactions[step.compaction ?? -1];
     const call = callAtStep(timeline, step);
@@ -35,9 +35,9 @@ export function makeSession(
     if (compaction) detail.replaceChildren(makeCompaction(timeline, compaction, words, place));
     else if (moment) detail.replaceChildren(makeMoment(timeline, moment, words, place));
   }
-  const jumpTo = (step: Step) => {
+  const jumpTo = (step: Step, target?: string) => {
     showStep(step);
-    detail.scrollIntoView();
+    (detail.querySelector(target ?? "h2") ?? detail).scrollIntoView();
   };
   const element = make(
     "div",
@@ -50,6 +50,7 @@ export function makeSession(
     makeSources(timeline, words),
   );
   element.addEventListener("keydown", (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey) return; // the browser's own shortcuts
     const to = callForKey(event.key, callAtStep(timeline, shown.step), moments.length);
     const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
     if (isText(event.target) || (to === undefined && !by)) return;
@@ -59,7 +60,7 @@ export function makeSession(
     overTime.focus();
   });
   showStep(shown.step);
-  return { element, shown };
+  return { element, shown, isNewest: callAtStep(timeline, shown.step) === moments.length - 1, jumpTo };
 }
 
 /** Stays at the open step, but follows the newest call. */
@@ -85,28 +86,26 @@ const callForKey = (key: string, call: number, calls: number): number | undefine
 const isText = (target: EventTarget | null) =>
   target instanceof HTMLPreElement || (target instanceof HTMLInputElement && target.type === "search");
 
-function makeDiagnosis(timeline: Timeline, words: Words, jumpTo: (step: Step) => void): HTMLElement {
-  const makeLink = (text: string, call: number) => {
+type JumpTo = (step: Step, target?: string) => void;
+
+function makeDiagnosis(timeline: Timeline, words: Words, jumpTo: JumpTo): HTMLElement {
+  const makeLink = (text: string, step: Step) => {
     const link = make("a", { href: "#" }, text);
     link.addEventListener("click", (event) => {
       event.preventDefault(); // the address already names the step
-      jumpTo({ call });
+      jumpTo(step, step.compaction === undefined ? undefined : ".cv-lost");
     });
     return link;
   };
-  const items = sentencesOf(diagnose(timeline), words).map((sentence) => {
-    const parts = sentence.map((part) => (typeof part === "string" ? part : makeLink(part.text, part.call)));
-    return make("li", {}, ...parts);
+  const items = sentencesOf(diagnose(timeline), words).map(({ about, sentence }) => {
+    const parts = sentence.map((part) => (typeof part === "string" ? part : makeLink(part.text, part.step)));
+    return make("li", {}, make("b", {}, about), make("span", {}, ...parts));
   });
   return make("ul", { className: "cv-diagnosis" }, ...items);
 }
 
 /** Lists the requests with their model calls and cost. */
-function makeRequests(
-  { requests, blocks, moments }: Timeline,
-  words: Words,
-  jumpTo: (step: Step) => void,
-): HTMLElement {
+function makeRequests({ requests, blocks, moments }: Timeline, words: Words, jumpTo: JumpTo): HTMLElement {
   const items = requests.map(({ moment, block }, i) => {
     return { call: moment, label: blocks[block]?.label ?? "", calls: moments.filter(({ request }) => request === i) };
   });
@@ -118,15 +117,12 @@ function makeRequests(
 }
 
 /** Lists the compactions with their place, trigger and sizes. */
-function makeJumps({ compactions, moments }: Timeline, words: Words, jumpTo: (step: Step) => void): HTMLElement {
+function makeJumps({ compactions, moments }: Timeline, words: Words, jumpTo: JumpTo): HTMLElement {
   const textsFor = ({ moment, trigger, before, after }: Compaction) => {
     const sizes = `${whole(before.tokens)} → ${whole(after.tokens)}`;
-    return [
-      facts(words.beforeCall(moment + 1, moments.length), words.named(words.triggers[trigger] ?? trigger, sizes)),
-    ];
+    return [words.beforeCall(moment + 1, moments.length), words.named(words.triggers[trigger] ?? trigger, sizes)];
   };
   const list = makeRows(compactions, textsFor, (each) => jumpTo({ compaction: compactions.indexOf(each) }));
-  list.classList.add("cv-jumps");
   return makeList(words.compactions, list);
 }
 

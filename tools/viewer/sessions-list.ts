@@ -1,11 +1,11 @@
 /** The list of sessions that `npm run view` offers. */
 
-import { facts } from "../trace/numbers.ts";
-import { make, makeRows, setTabStop } from "./elements.ts";
+import { dollars, facts } from "../trace/numbers.ts";
+import { make, makeRows } from "./elements.ts";
 import type { Words } from "./languages.ts";
 
 /** A row of the list. */
-export type Listed = {
+export type ListedSession = {
   file: string;
   /** The session that a subagent's file belongs to. */
   parent?: string;
@@ -17,6 +17,7 @@ export type Listed = {
   request: string;
   calls: number;
   compactions: number;
+  dollars?: number;
 };
 
 /** Reads the sessions when the list is first opened, and shows each as soon as it arrives. */
@@ -31,7 +32,7 @@ export function makeSessions(words: Words, isOpen: boolean, current: () => strin
   };
   function fill(): void {
     const lines = text.split("\n").slice(0, -1);
-    const listed = lines.map((line): Listed => JSON.parse(line));
+    const listed = sortByTime(lines.map((line): ListedSession => JSON.parse(line)));
     summary.textContent = `${words.sessions} (${listed.length})`;
     list.replaceChildren(...makeItems(listed, words, current(), select));
   }
@@ -46,29 +47,28 @@ export function makeSessions(words: Words, isOpen: boolean, current: () => strin
     if (text) fill();
     else if (element.open) void fetchRows();
   });
-  list.addEventListener("keydown", (event) => moveFocus(list, event));
   return element;
 }
 
-function makeItems(listed: Listed[], words: Words, current: string, select: (file: string) => void): Element[] {
-  const describe = ({ parent, problem, time, calls, compactions }: Listed) =>
-    facts(parent && words.ofSubagent, problem, words.time(time), calls > 0 ? words.counts(calls, compactions) : "");
+/** Sorts by the time that a row shows. Subagents stay below their session. */
+function sortByTime(listed: ListedSession[]): ListedSession[] {
+  const times = new Map(listed.map(({ file, time }) => [file, time]));
+  const sortTimeOf = ({ file, parent = file, time }: ListedSession) => times.get(parent) ?? time;
+  return listed.sort((a, b) => sortTimeOf(b) - sortTimeOf(a));
+}
+
+function makeItems(listed: ListedSession[], words: Words, current: string, select: (file: string) => void): Element[] {
+  const factsAbout = ({ parent, problem, time, calls, compactions, dollars: paid }: ListedSession) => {
+    const counts = calls > 0 ? words.counts(calls, compactions) : "";
+    return facts(parent && words.ofSubagent, problem, dollars(paid), words.time(time), counts);
+  };
   const rows = makeRows(
     listed,
-    (each) => [each.request || each.file, describe(each)],
+    (each) => [each.request || each.file, factsAbout(each)],
     ({ file }) => select(file),
   );
   const buttons = [...rows.getElementsByTagName("button")];
   const chosen = buttons[listed.findIndex(({ file }) => file === current)];
   chosen?.setAttribute("aria-current", "true");
-  setTabStop(buttons, chosen);
   return [...rows.children];
-}
-
-function moveFocus(list: HTMLElement, event: KeyboardEvent): void {
-  const to = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-  if (!to) return;
-  event.preventDefault();
-  const from = [...list.children].findIndex((row) => row.contains(document.activeElement));
-  list.children[from + to]?.querySelector("button")?.focus();
 }

@@ -1,13 +1,13 @@
 /** `npm run view` as a process of its own: what it opens, lists, serves and follows. */
 import assert from "node:assert/strict";
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import type { Listed } from "./sessions-list.ts";
-import type { Answer, Question } from "./worker.ts";
+import type { ListedSession } from "./sessions-list.ts";
+import type { Question, WorkerReply } from "./worker.ts";
 
 const root = mkdtempSync(join(tmpdir(), "viewer-"));
 after(() => rmSync(root, { recursive: true }));
@@ -27,7 +27,7 @@ async function serve(cwd: string, ...args: string[]) {
     child.stdout.setEncoding("utf8").on("data", (out: string) => resolve(/^(\S+) shows (.*);/.exec(out) ?? []));
   });
   const get = async (path: string) => (await fetch(url + path)).text();
-  const listSessions = async (): Promise<Listed[]> => {
+  const listSessions = async (): Promise<ListedSession[]> => {
     const lines = (await get("sessions")).trimEnd().split("\n");
     return lines.map((line) => JSON.parse(line));
   };
@@ -113,27 +113,15 @@ test("files that can't be shown are named on the page and in the terminal, and t
   );
 });
 
-test("a path without a session is an error that names it", () => {
-  mkdirSync(join(root, "none"));
-  for (const [name, reason] of [
-    ["gone", /gone does not exist; name/],
-    ["none", /none has no \.jsonl files in it; name/],
-  ] as const) {
-    const { stderr, status } = spawnSync(process.execPath, command(join(root, name)), { encoding: "utf8", env });
-    assert.match(stderr, reason);
-    assert.equal(status, 1);
-  }
-});
-
 test("the worker follows a file that grows, starts over when it shrinks and reports that the server is gone", async () => {
   const file = join(root, "growing.jsonl");
   writeFileSync(file, transcript(2));
   const { url, end } = await serve(root, file);
-  const answers: Answer[] = [];
+  const answers: WorkerReply[] = [];
   let wake = () => {};
   let ask: (event: { data: Question }) => void = () => {};
   const self = { addEventListener: (_: string, listener: typeof ask) => (ask = listener) };
-  const postMessage = (answer: Answer) => {
+  const postMessage = (answer: WorkerReply) => {
     answers.push(answer);
     wake();
   };

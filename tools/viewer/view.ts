@@ -8,15 +8,17 @@
  * The page follows a session that is still being written. BROWSER=none prints the address without opening a browser.
  */
 import { spawn } from "node:child_process";
-import { createReadStream, existsSync, readFileSync, statSync } from "node:fs";
+import { createReadStream, existsSync, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { readConversation } from "../trace/conversation.ts";
 import { filesIn, newestFirst, readSessionFile, sessionFiles, subagentsIn } from "../trace/files.ts";
-import { readTimeline } from "../trace/read-timeline.ts";
-import type { Listed } from "./sessions-list.ts";
+import { timelineOf } from "../trace/read-timeline.ts";
+import { totalCost } from "./diagnosis.ts";
+import type { ListedSession } from "./sessions-list.ts";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const OWN = [".transcripts", join(".offline", ".transcripts")];
@@ -42,13 +44,12 @@ async function* listSessions(files: { file: string; parent?: string }[]): AsyncG
   for (const each of files) {
     const { conversation, problem } = readSessionFile(each.file);
     if (problem) console.error(`${each.file} ${problem}`);
-    const { moments, compactions, requests, blocks } = readTimeline(
-      conversation ? readFileSync(each.file, "utf8") : "",
-    );
+    const timeline = timelineOf(conversation ?? readConversation(""));
+    const { moments, compactions, requests, blocks } = timeline;
     const request = blocks[requests[0]?.block ?? 0]?.label ?? "";
     const time = moments.at(-1)?.time ?? statSync(each.file).mtimeMs;
-    const counts = { calls: moments.length, compactions: compactions.length };
-    yield `${JSON.stringify({ ...each, problem, time, request, ...counts } satisfies Listed)}\n`;
+    const counts = { calls: moments.length, compactions: compactions.length, dollars: totalCost(timeline) };
+    yield `${JSON.stringify({ ...each, problem, time, request, ...counts } satisfies ListedSession)}\n`;
   }
 }
 
@@ -75,7 +76,7 @@ const makePage = (file: string, isFolder: boolean) => `<!doctype html>
 <title>${escapeHtml(basename(file))}</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="style.css">
-<style>:root { background: light-dark(#fff, #1b1b1f); color-scheme: light dark; } body { margin: 0; }</style>
+<style>:root { background: light-dark(#fff, #1b1b1f); color-scheme: light dark; } body { margin: 12px; }</style>
 <script type="module" src="page.js"></script>
 <main data-file="${escapeHtml(file)}"${isFolder ? " data-choose" : ""}></main>
 `;

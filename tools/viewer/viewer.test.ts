@@ -11,7 +11,7 @@ import { groupBy, sum } from "../trace/numbers.ts";
 import { sumOf } from "../trace/prices.ts";
 import { readTimeline } from "../trace/read-timeline.ts";
 import { blocksAt, type Compaction, fatesOf, type Timeline } from "../trace/timeline.ts";
-import { type ChartOptions, drawChart, drawFigure } from "./context-chart.ts";
+import { type ChartOptions, drawChart, drawFigure, MARGIN } from "./context-chart.ts";
 import { diagnose } from "./diagnosis.ts";
 import { WORDS } from "./languages.ts";
 import { lostIn } from "./lost.ts";
@@ -19,11 +19,6 @@ import { sentencesOf } from "./sentences.ts";
 
 const toJsonLines = (...lines: object[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join("");
 
-function timelineOf(text: string): Timeline {
-  const timeline = readTimeline(text);
-  assert.ok(timeline.blocks.length > 0);
-  return timeline;
-}
 /** Lines of s06. */
 const ownLines = (...messages: object[]) => messages.map((message) => ({ message, state: {} }));
 
@@ -79,7 +74,7 @@ function claudeSession(): object[] {
 }
 
 test("a prompt has the size that the API counted, and what the file lacks is a part of its own", () => {
-  const { moments, series, isCounted, format } = timelineOf(toJsonLines(...claudeSession()));
+  const { moments, series, isCounted, format } = readTimeline(toJsonLines(...claudeSession()));
   const sizes = moments.map(({ tokens }) => tokens);
   assert.deepEqual([format, isCounted, sizes], ["Claude Code", true, [9_003, 13_001, 13_201, 8_701]]);
   for (const { tokens, sizes: parts } of moments) assert.ok(Math.abs(sum(parts) - tokens) < 1, `${parts} ${tokens}`);
@@ -89,15 +84,6 @@ test("a prompt has the size that the API counted, and what the file lacks is a p
   assert.ok(read > 3_500 && read < 4_000, `${read}`);
   const summary = compacted?.sizes[series.indexOf("summary")] ?? 0;
   assert.ok(summary < 30, `${summary} tokens for 26 characters`);
-});
-
-test("a reply that takes several lines is one model call, with the count of its last line", () => {
-  const timeline = timelineOf(toJsonLines(...claudeSession()));
-  const [first, second] = timeline.moments;
-  assert.deepEqual(first?.usage, { input: 3, read: 0, written: 9_000, output: 50, isHour: false, isFinal: false });
-  const kinds = second ? blocksAt(timeline, second).map(({ kind, label }) => `${kind} ${label}`) : [];
-  const expected = ["request Look at the code.", "reply I look.", "call Read /app/a.ts", "result Read /app/a.ts"];
-  assert.deepEqual(kinds, expected);
 });
 
 test("a cache miss has a reason: a pause, a compaction, another model or something the file does not say", () => {
@@ -110,7 +96,7 @@ test("a cache miss has a reason: a pause, a compaction, another model or somethi
   Object.assign((more[5] as { message: object }).message, { model: "claude-sonnet-5-5" });
   const cut = claudeSession().map((each) => structuredClone(each)) as { message?: { id?: string; usage?: object } }[];
   Object.assign(cut.at(-1)?.message?.usage ?? {}, { cache_read_input_tokens: 0, cache_creation_input_tokens: 8_700 });
-  const timeline = timelineOf(toJsonLines(...cut, ...more));
+  const timeline = readTimeline(toJsonLines(...cut, ...more));
   const why = timeline.moments.map(({ missed }) => missed?.why);
   assert.deepEqual(why, [undefined, undefined, "changed", "compaction", "pause", "model", undefined]);
   const { missed, ...moment } = timeline.moments[4] ?? assert.fail();
@@ -121,15 +107,12 @@ test("a cache miss has a reason: a pause, a compaction, another model or somethi
 });
 
 test("a compaction in Claude Code leaves only its summary; the lines of subagents are skipped and counted", () => {
-  const timeline = timelineOf(toJsonLines(...claudeSession()));
+  const timeline = readTimeline(toJsonLines(...claudeSession()));
   const [compaction] = timeline.compactions;
   assert.deepEqual([compaction?.moment, compaction?.trigger], [3, "manual"]);
   assert.deepEqual(countFates(timeline, compaction), { summarized: 7 });
-  const sides = [compaction?.before, compaction?.after].map((side) => [side?.tokens, side?.by]);
-  assert.deepEqual(sides, [
-    [13_300, "file"],
-    [8_701, "next"],
-  ]);
+  const sides = [compaction?.before, compaction?.after].flatMap((side) => [side?.tokens, side?.by]);
+  assert.deepEqual(sides, [13_300, "file", 8_701, "next"]);
   const after = compaction ? blocksAt(timeline, compaction.after).map(({ kind }) => kind) : [];
   assert.deepEqual(after, ["summary", "request"]); // as the next prompt has them
   assert.ok(timeline.skipped.some(({ reason, count }) => reason === "line of a subagent" && count === 1));
@@ -137,16 +120,12 @@ test("a compaction in Claude Code leaves only its summary; the lines of subagent
 
 test("messages that Claude Code preserves in a compaction are kept, and results it cleared before stay on disk", () => {
   last = null;
-  const micro = {
-    type: "system",
-    subtype: "microcompact_boundary",
-    microcompactMetadata: { compactedToolIds: ["t1"] },
-  };
+  const microcompactMetadata = { compactedToolIds: ["t1"] };
   const before = [
     userLine(0, "Look."),
     reply(1, "m1", [0, 9_000, 3, 8], toolUse("t1", "Read", { file_path: "/a.ts" })),
     resultLine(2, "t1", "const a = 1;\n".repeat(100)),
-    micro,
+    { type: "system", subtype: "microcompact_boundary", microcompactMetadata },
     userLine(3, "Keep this."),
   ];
   const compactMetadata = { trigger: "auto", preservedMessages: { uuids: [last] } };
@@ -156,7 +135,7 @@ test("messages that Claude Code preserves in a compaction are kept, and results 
     userLine(4, "This session is continued.", { parentUuid: "b", isCompactSummary: true }),
     reply(4, "m3", [0, 8_500, 1, 20], { type: "text", text: "Done." }),
   ];
-  const timeline = timelineOf(toJsonLines(...before, ...after));
+  const timeline = readTimeline(toJsonLines(...before, ...after));
   const [cleared, summarized] = timeline.compactions;
   assert.deepEqual(countFates(timeline, cleared), { kept: 2, disk: 1 });
   assert.deepEqual(countFates(timeline, summarized), { summarized: 3, disk: 1, kept: 1 });
@@ -169,21 +148,14 @@ function openedByCompaction(): object[] {
   last = null;
   const compactMetadata = { trigger: "auto", preTokens: 998_659, postTokens: 18_101 };
   return [
-    {
-      type: "system",
-      subtype: "compact_boundary",
-      uuid: "b",
-      parentUuid: null,
-      logicalParentUuid: "gone",
-      compactMetadata,
-    },
+    { type: "system", subtype: "compact_boundary", uuid: "b", logicalParentUuid: "gone", compactMetadata },
     userLine(0, "This session is continued. ".repeat(800), { parentUuid: "b", isCompactSummary: true }),
     reply(1, "m1", [38_000, 31_000, 2, 50], { type: "text", text: "On it." }),
   ];
 }
 
 test("a compaction at the start of a file has the size that the file gives, and then that of the next prompt", () => {
-  const [compaction, ...none] = timelineOf(toJsonLines(...openedByCompaction())).compactions;
+  const [compaction, ...none] = readTimeline(toJsonLines(...openedByCompaction())).compactions;
   const { moment, before, after } = compaction ?? assert.fail();
   assert.deepEqual([moment, before.tokens, after.tokens, none], [0, 998_659, 69_002, []]);
   assert.deepEqual([before.unexplained, before.by, after.by], [998_659, "file", "next"]);
@@ -192,7 +164,7 @@ test("a compaction at the start of a file has the size that the file gives, and 
 test("only what the user wrote is a request, not what a client or another agent adds in the user's name", () => {
   last = null;
   const yes = (id: string) => reply(1, id, [0, 9_000, 3, 8], { type: "text", text: "Yes." });
-  const timeline = timelineOf(
+  const timeline = readTimeline(
     toJsonLines(
       ...[userLine(0, '<teammate-message teammate_id="lead">\nYou fix the tests.\n</teammate-message>'), yes("m1")],
       ...[userLine(2, "<task-notification>\n<status>done</status>\n</task-notification>"), yes("m2")],
@@ -207,11 +179,11 @@ test("only what the user wrote is a request, not what a client or another agent 
   );
 });
 
-test("file names count as lost paths, but routes, addresses and status codes do not", () => {
+test("lost files are listed once and first, without routes, addresses and status codes", () => {
   last = null;
   const text =
-    "In src/app.ts:12 the route /api/users/list answers 404, see https://example.com/docs/a.html; the port is 8443.";
-  const timeline = timelineOf(
+    "In src/app.ts:12 the route /api/users/list answers 404 on port 8443, see https://example.com/docs/a.html and /work/src/app.ts.";
+  const timeline = readTimeline(
     toJsonLines(
       ...[userLine(0, text), reply(1, "m1", [0, 9_000, 3, 8], { type: "text", text: "Yes." })],
       userLine(2, "This session is continued.", { isCompactSummary: true }),
@@ -219,13 +191,13 @@ test("file names count as lost paths, but routes, addresses and status codes do 
     ),
   );
   const lost = lostIn(timeline, timeline.compactions[0] ?? assert.fail()).map(({ kind, text }) => `${kind} ${text}`);
-  assert.deepEqual(lost, ["paths src/app.ts:12", "values 8443"]);
+  assert.deepEqual(lost, ["paths /work/src/app.ts", "values 8443"]);
 });
 
 // --- the diagnosis ---------------------------------------------------------------------------------------------------
 
 test("the diagnosis adds up what the calls cost and what the cache misses cost", () => {
-  const timeline = timelineOf(toJsonLines(...claudeSession()));
+  const timeline = readTimeline(toJsonLines(...claudeSession()));
   const { dollars = 0, sent, missed, most, calls } = diagnose(timeline);
   assert.deepEqual([calls, sent], [4, 9_003 + 13_001 + 13_201 + 8_701]);
   // claude-opus-5-5: $4 and $20 a million; writing takes 1.25 of that, reading 0.05
@@ -251,7 +223,7 @@ test("the diagnosis names what fills the largest prompt, and the file whose repe
     return round;
   });
   const end = reply(2, "m9", [0, tokens, 3, 8], { type: "text", text: "Read." });
-  const { top, largest, again } = diagnose(timelineOf(toJsonLines(userLine(0, "Read."), ...rounds, end)));
+  const { top, largest, again } = diagnose(readTimeline(toJsonLines(userLine(0, "Read."), ...rounds, end)));
   const [most, second] = top;
   assert.deepEqual([most?.series, second?.series, largest], ["result:Read", "unexplained", 6]);
   assert.equal(Math.round(10 * (most?.share ?? 0)), 8);
@@ -260,13 +232,13 @@ test("the diagnosis names what fills the largest prompt, and the file whose repe
 
 test("the diagnosis admits unknown prices, counts and summary costs", () => {
   const unknown = diagnose(
-    timelineOf(toJsonLines(...ownLines(user("Hello."), { role: "assistant", content: "Yes." }))),
+    readTimeline(toJsonLines(...ownLines(user("Hello."), { role: "assistant", content: "Yes." }))),
   );
   assert.deepEqual([unknown.calls, unknown.dollars, unknown.isCounted], [1, undefined, false]);
-  const [cost, misses] = sentencesOf(unknown, WORDS.en).map((parts) => parts.join(""));
+  const [cost, misses] = sentencesOf(unknown, WORDS.en).map(({ sentence }) => sentence.join(""));
   assert.ok(cost?.includes(WORDS.en.diagnosis.unpriced), cost);
   assert.equal(misses, WORDS.en.diagnosis.uncounted);
-  const { dollars = 0, sent, summaries } = diagnose(timelineOf(toJsonLines(...openedByCompaction())));
+  const { dollars = 0, sent, summaries } = diagnose(readTimeline(toJsonLines(...openedByCompaction())));
   assert.ok(dollars > 0);
   assert.deepEqual([sent, summaries], [69_002, { count: 1, dollars: undefined }]);
 });
@@ -278,10 +250,8 @@ test("a run of s06 has the prompt sizes that the server counted, and compactions
   const s06 = await import("../../agents/s06_context_compact.ts");
   mkdirSync(join(folder, "library"));
   for (let i = 10; i < 40; i++) {
-    writeFileSync(
-      join(folder, "library", `book-${i}.txt`),
-      `${"Page after page. ".repeat(120)}\nFact: book ${i} is red\n`,
-    );
+    const text = `${"Page after page. ".repeat(120)}\nFact: book ${i} is red\n`;
+    writeFileSync(join(folder, "library", `book-${i}.txt`), text);
   }
   server.model = rehearse;
   const { signal } = new AbortController();
@@ -294,7 +264,7 @@ test("a run of s06 has the prompt sizes that the server counted, and compactions
     s06.addMessage(messages, user(question), options);
     await s06.agentLoop(messages, options);
   });
-  const timeline = timelineOf(readFileSync(state.file, "utf8"));
+  const timeline = readTimeline(readFileSync(state.file, "utf8"));
   const calls = server.journal.filter(({ request }) => !isSummaryCall(request));
   assert.equal(timeline.moments.length, calls.length);
   for (const [i, { promptTokens }] of calls.entries()) {
@@ -360,16 +330,13 @@ function ownSession(): string {
 }
 
 test("a transcript shows what layer 1 cleared, what the summary replaced and what that cost", () => {
-  const timeline = timelineOf(ownSession());
+  const timeline = readTimeline(ownSession());
   const [micro, auto] = timeline.compactions;
   assert.deepEqual([micro?.trigger, micro?.moment, auto?.trigger, auto?.moment], ["micro", 2, "auto", 3]);
   assert.deepEqual(countFates(timeline, micro), { kept: 4, thought: 2, disk: 1 });
   assert.deepEqual(countFates(timeline, auto), { kept: 1, summarized: 6, disk: 1 });
-  const sizes = [micro, auto].map((each) => [each?.before.tokens, each?.after.tokens]);
-  assert.deepEqual(sizes, [
-    [4_200, 2_400],
-    [2_600, 1_303],
-  ]);
+  const sizes = [micro, auto].flatMap((each) => [each?.before.tokens, each?.after.tokens]);
+  assert.deepEqual(sizes, [4_200, 2_400, 2_600, 1_303]);
   const after = auto ? blocksAt(timeline, auto.after).map(({ kind, label }) => `${kind} ${label}`) : [];
   const summary = "summary [Conversation compressed. Transcript: t.jsonl]";
   assert.deepEqual(after, ["request Read both.", summary, "file b.ts"]);
@@ -395,7 +362,7 @@ test("a summary is new even if an earlier one restored the same file", () => {
   const [one, two] = [user("One?"), user("Two?")];
   const said = { role: "assistant", content: "Yes." };
   const first = [...ownLines(one, said, two), rewrite("A", two)];
-  const timeline = timelineOf(toJsonLines(...first, ...ownLines(said, one), rewrite("B", one), ...ownLines(said)));
+  const timeline = readTimeline(toJsonLines(...first, ...ownLines(said, one), rewrite("B", one), ...ownLines(said)));
   const [, last] = timeline.compactions;
   assert.deepEqual(countFates(timeline, last), { summarized: 4, kept: 1 });
 });
@@ -409,15 +376,10 @@ test("a cleared result shows its own text even if call ids repeat", () => {
   const micro = { type: "compaction", trigger: "micro", messages, state: {} };
   const done = { role: "assistant", content: "Done." };
   const rounds = [...round("first"), ...round("second")];
-  const timeline = timelineOf(toJsonLines(...ownLines(user("Look."), ...rounds), micro, ...ownLines(done)));
-  const texts = blocksAt(timeline, timeline.compactions[0]?.after ?? { epoch: 0, length: 0 }).map(
-    ({ text, original }) => [text, timeline.blocks[original ?? -1]?.text],
-  );
-  assert.deepEqual(texts.slice(2), [
-    ["[Previous: used bash]", "first"],
-    ["", undefined],
-    ["second", undefined],
-  ]);
+  const timeline = readTimeline(toJsonLines(...ownLines(user("Look."), ...rounds), micro, ...ownLines(done)));
+  const { after } = timeline.compactions[0] ?? assert.fail();
+  const texts = blocksAt(timeline, after).map(({ text, original }) => [text, timeline.blocks[original ?? -1]?.text]);
+  assert.deepEqual(texts.slice(2).flat(), ["[Previous: used bash]", "first", "", undefined, "second", undefined]);
 });
 
 test("a refused request counts as withdrawn", () => {
@@ -426,7 +388,7 @@ test("a refused request counts as withdrawn", () => {
     { role: "assistant", content: "One." },
   ];
   const refused = { type: "compaction", trigger: "refused", messages: [asked, said], state: {} };
-  const timeline = timelineOf(toJsonLines(...ownLines(asked, said, user("Bad.")), refused, ...ownLines(asked, said)));
+  const timeline = readTimeline(toJsonLines(...ownLines(asked, said, user("Bad.")), refused, ...ownLines(asked, said)));
   assert.deepEqual(countFates(timeline, timeline.compactions[0]), { kept: 2, withdrawn: 1 });
 });
 
@@ -436,16 +398,9 @@ test("a figure has a title, a legend and the colours of both modes, and no scrip
   const { document } = parseHTML("<html></html>");
   const words = WORDS.en;
   const picture = { document, width: 700, words, title: "The demo", description: "It <fills>." };
-  const svg = drawFigure(timelineOf(ownSession()), picture);
-  for (const part of [
-    "<title id=",
-    "It &lt;fills>.",
-    "prefers-color-scheme:dark",
-    ">restored files<",
-    ">threshold 2,500<",
-  ]) {
-    assert.ok(svg.includes(part), part);
-  }
+  const svg = drawFigure(readTimeline(ownSession()), picture);
+  const parts = ["<title id=", "It &lt;fills>.", "prefers-color-scheme:dark", ">restored files<", ">threshold 2,500<"];
+  for (const part of parts) assert.ok(svg.includes(part), part);
   assert.doesNotMatch(svg, /<script|NaN|undefined|href/);
 });
 
@@ -454,15 +409,16 @@ function chartOf(timeline: Timeline, options: Partial<ChartOptions> = {}) {
   const { document } = parseHTML("<html></html>");
   const chart = drawChart(timeline, { document, width: 800, words: WORDS.en, ...options });
   const texts = [...chart.querySelectorAll("text")].map(({ textContent }) => textContent);
-  const marks = chart.querySelectorAll("path[fill]").length;
-  return { top: Math.max(...(chart.scale("y")?.domain ?? [])), texts, chart, marks };
+  return { top: Math.max(...(chart.scale("y")?.domain ?? [])), texts, chart };
 }
 
-test("the axis spans the data and a nearby threshold", () => {
-  const far = chartOf(timelineOf(toJsonLines(...claudeSession())));
+test("the axis spans the prompts and a nearby threshold", () => {
+  const far = chartOf(readTimeline(toJsonLines(...claudeSession())));
   assert.ok(far.top < 14_000, `${far.top}`);
-  const near = chartOf(timelineOf(ownSession()));
+  const near = chartOf(readTimeline(ownSession()));
   assert.ok(near.top < 4_500 && near.texts.includes("threshold 2,500"), `${near.top} ${near.texts}`);
+  const opened = chartOf(readTimeline(toJsonLines(...openedByCompaction())));
+  assert.ok(opened.top < 75_000, `the largest prompt has 69,002, not ${opened.top}`);
 });
 
 test("the cost axis ends at the most expensive call, even if calls share a column", () => {
@@ -471,15 +427,12 @@ test("the cost axis ends at the most expensive call, even if calls share a colum
     const isMissed = i === 1_001;
     return reply(i, `m${i}`, isMissed ? [0, 50_000, 3, 10] : [50_000, 10, 3, 10], { type: "text", text: "Yes." });
   });
-  const timeline = timelineOf(toJsonLines(userLine(0, "Go on."), ...calls));
+  const timeline = readTimeline(toJsonLines(userLine(0, "Go on."), ...calls));
   const { top, chart, texts } = chartOf(timeline, { view: "cost" });
   const largest = Math.max(...timeline.moments.map(({ cost }) => sumOf(cost)));
   assert.deepEqual([top, texts.includes("$0.25")], [largest, true]);
-  const highest = Number(chart.scale("y")?.apply(largest));
-  const drawn = [...chart.querySelectorAll("path[fill^='var(--cv']")].flatMap((path) =>
-    (path.getAttribute("d") ?? "").split(/[A-Z]/).map((point) => Number(point.split(",")[1] ?? 1e9)),
-  );
-  assert.ok(Math.abs(Math.min(...drawn) - highest) < 1, `${Math.min(...drawn)} ${highest}`);
+  const paths = [...chart.querySelectorAll("path[fill^='var(--cv']")].map((path) => path.getAttribute("d") ?? "");
+  assert.match(paths.join(), new RegExp(`,${MARGIN.top}L`), "the expensive call reaches the top");
 });
 
 test("signs of a long session do not overlap", () => {
@@ -488,7 +441,7 @@ test("signs of a long session do not overlap", () => {
     userLine(i, `Request ${i}.`),
     reply(i, `m${i}`, i % 2 ? [0, 50_000, 3, 10] : [50_000, 10, 3, 10], { type: "text", text: "Yes." }),
   ]);
-  const { chart } = chartOf(timelineOf(toJsonLines(...calls.flat())));
+  const { chart } = chartOf(readTimeline(toJsonLines(...calls.flat())));
   const titles = [...chart.querySelectorAll("title")].length;
   assert.ok(titles > 30 && titles <= 60, `${titles} of 3,000 requests are marked`);
 });

@@ -5,14 +5,14 @@ import type { Timeline } from "../trace/timeline.ts";
 /** A chosen file or an address. With `isLive`, the address is fetched again every second. */
 export type Question = { name: string; file?: Blob; url?: string; isLive?: boolean };
 /** `isNew` means that this isn't a longer version of the same file. */
-export type Answer = (Timeline & { isNew: boolean }) | { error: string };
+export type WorkerReply = (Timeline & { isNew: boolean }) | { error: string };
 
 let known: string | undefined;
 function postTimeline(text: string): void {
   if (text === known) return;
   const isNew = known === undefined || !text.startsWith(known);
   known = text;
-  postMessage({ ...readTimeline(text), isNew } satisfies Answer);
+  postMessage({ ...readTimeline(text), isNew } satisfies WorkerReply);
 }
 
 async function fetchText(url: string): Promise<string> {
@@ -30,5 +30,5 @@ async function answerQuestion({ file, url = "", isLive }: Question): Promise<voi
 }
 
 self.addEventListener("message", ({ data }: MessageEvent<Question>) => {
-  answerQuestion(data).catch((error: Error) => postMessage({ error: error.message } satisfies Answer));
+  answerQuestion(data).catch((error: Error) => postMessage({ error: error.message } satisfies WorkerReply));
 });

@@ -150,7 +150,7 @@ describe("in Chinese", () => {
         assert.match(await page.innerText(`.player ${part}`), /\p{Script=Han}/u, part);
     });
     await inTab("zh/viewer.html", {}, async (page) => {
-      for (const part of [".cv-status", ".cv-jumps"])
+      for (const part of [".cv-diagnosis", ".cv-plots"])
         await page
           .locator(part)
           .filter({ hasText: /\p{Script=Han}/u })
