@@ -167,7 +167,8 @@ test("results of the bench are shown in a table and within a sentence", async ()
 test("stale figures are reported and drawn again", async () => {
   const recordings = ["tools/docs/runs/demo.jsonl", "tools/bench/public.json"];
   for (const file of recordings) write(file, readFileSync(ours(file), "utf8"));
-  const figures = ["demo.svg", "demo.zh.svg", "strategies.narrow.svg", "strategies.svg"];
+  const names = ["demo.narrow", "demo", "demo.zh.narrow", "demo.zh", "strategies.narrow", "strategies"];
+  const figures = names.map((name) => `${name}.svg`);
   for (const figure of figures) write(`docs/figures/${figure}`, "<svg></svg>");
   assert.deepEqual(
     await docs("check", root),
