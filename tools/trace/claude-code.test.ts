@@ -13,10 +13,10 @@ const session = `${folder}/claude-code.jsonl`;
 const timelineOf = (file: string) => readTimeline(readFileSync(file, "utf8"));
 
 test("a session has the cost and the prompts that Claude Code counted", () => {
-  const { moments, largest } = timelineOf(session);
-  assert.equal(dollarsOf(moments)?.toFixed(4), "0.9034");
-  assert.equal(sum(moments.map(({ tokens }) => tokens)), 1_258_127);
-  assert.equal(moments[largest]?.tokens, 66_595);
+  const { modelCalls, largest } = timelineOf(session);
+  assert.equal(dollarsOf(modelCalls)?.toFixed(4), "0.9034");
+  assert.equal(sum(modelCalls.map(({ tokens }) => tokens)), 1_258_127);
+  assert.equal(modelCalls[largest]?.tokens, 66_595);
 });
 
 test("lines of an unknown kind aren't broken", () => {
@@ -30,8 +30,8 @@ test("lines of an unknown kind aren't broken", () => {
 
 test("the file of a subagent is read like a session, and its parent is known", () => {
   const [subagent = assert.fail()] = subagentsIn(folder);
-  const { moments, requests } = timelineOf(subagent.file);
-  assert.deepEqual([moments.length, requests.length, subagent.parent], [11, 1, session]);
+  const { modelCalls, requests } = timelineOf(subagent.file);
+  assert.deepEqual([modelCalls.length, requests.length, subagent.parent], [11, 1, session]);
 });
 
 test("a compaction leaves what the next prompt has", () => {

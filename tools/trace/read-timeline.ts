@@ -4,7 +4,7 @@ import { readConversation, textOf } from "./conversation.ts";
 import { groupBy, largestOf, sum } from "./numbers.ts";
 import { CACHE_LIFE, costOf, LONG_CACHE_LIFE, windowOf } from "./prices.ts";
 import { CHARS_PER_TOKEN } from "./sizes.ts";
-import type { Block, Capacity, Compaction, Extent, Kind, Moment, Side, Size, Timeline } from "./timeline.ts";
+import type { Block, Capacity, Compaction, Extent, Kind, ModelCall, Side, Size, Timeline } from "./timeline.ts";
 import { blocksAt, seriesFor, totalOf } from "./timeline.ts";
 
 const TOOLS_WITH_COLOUR = 4; // with a colour of their own
@@ -82,7 +82,7 @@ type UnsizedSide = Extent & { tokens?: number; charsPerToken?: number };
 type Call = UnsizedSide & { step: Message; sent?: number };
 type Builder = Pick<Timeline, "blocks" | "epochs" | "requests"> & {
   compactions: (Omit<Compaction, "before" | "after"> & { before: UnsizedSide; after: UnsizedSide })[];
-  moments: Call[];
+  modelCalls: Call[];
   calls: Map<string, Draft>;
   /** How many messages there have been, so that each gets a number. */
   messages: number;
@@ -99,7 +99,7 @@ function followSteps(steps: SessionEvent[]): Builder {
     blocks: [],
     epochs: [[]],
     compactions: [],
-    moments: [],
+    modelCalls: [],
     requests: [],
     calls: new Map(),
     messages: 0,
@@ -118,8 +118,8 @@ function currentContext({ epochs, charsPerToken }: Builder): UnsizedSide {
 }
 
 /** @returns the id of the new block */
-function add({ blocks, moments }: Builder, draft: Draft, message: number): number {
-  return blocks.push({ ...draft, message, id: blocks.length, since: moments.length }) - 1;
+function add({ blocks, modelCalls }: Builder, draft: Draft, message: number): number {
+  return blocks.push({ ...draft, message, id: blocks.length, since: modelCalls.length }) - 1;
 }
 
 const blockDrafts = ({ calls }: Builder, message: Message) =>
@@ -131,9 +131,9 @@ function appendMessage(builder: Builder, step: Message): void {
   const drafts = blockDrafts(builder, step);
   builder.charsPerToken = step.charsPerToken ?? builder.charsPerToken;
   if (isRequest(step) && drafts.length > 0)
-    builder.requests.push({ moment: builder.moments.length, block: builder.blocks.length });
+    builder.requests.push({ modelCall: builder.modelCalls.length, block: builder.blocks.length });
   if (step.role === "assistant")
-    builder.moments.push({ ...prompt, charsPerToken: builder.charsPerToken, step, sent: builder.time ?? step.time });
+    builder.modelCalls.push({ ...prompt, charsPerToken: builder.charsPerToken, step, sent: builder.time ?? step.time });
   builder.time = step.time ?? builder.time;
   const message = builder.messages++;
   for (const draft of drafts) builder.epochs.at(-1)?.push(add(builder, draft, message));
@@ -186,7 +186,7 @@ function beginEpoch(builder: Builder, ids: number[], step: Pick<Rewrite, "trigge
   const after = { ...currentContext(builder), tokens: step.after };
   const isSummary = ids.some((id) => builder.blocks[id]?.kind === "summary" && !old.has(id));
   const cost = costOf(usage, model);
-  builder.compactions.push({ moment: builder.moments.length, trigger, before, after, isSummary, usage, cost });
+  builder.compactions.push({ modelCall: builder.modelCalls.length, trigger, before, after, isSummary, usage, cost });
 }
 
 // --- sizes -----------------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ function seriesOf(blocks: Block[]): string[] {
 }
 
 /** Returns the characters of each series at each model call. */
-function charsBySeries({ blocks, epochs, moments }: Builder, series: string[]): number[][] {
+function charsBySeries({ blocks, epochs, modelCalls }: Builder, series: string[]): number[][] {
   const sums = epochs.map((ids) => {
     const running = [series.map(() => 0)];
     for (const block of ids.flatMap((id) => blocks[id] ?? [])) {
@@ -213,13 +213,13 @@ function charsBySeries({ blocks, epochs, moments }: Builder, series: string[]): 
     }
     return running;
   });
-  return moments.map(({ epoch, length }) => sums[epoch]?.[length] ?? []);
+  return modelCalls.map(({ epoch, length }) => sums[epoch]?.[length] ?? []);
 }
 
 /** Returns the characters per token: the median over the model calls, since some prompts grow by what isn't in the file. */
-function ratioOf(moments: Call[], chars: number[]): number {
-  const ratios = moments.flatMap(({ epoch, step }, i) => {
-    const before = moments[i - 1];
+function ratioOf(modelCalls: Call[], chars: number[]): number {
+  const ratios = modelCalls.flatMap(({ epoch, step }, i) => {
+    const before = modelCalls[i - 1];
     if (!step.usage || !before?.step.usage || before.epoch !== epoch) return [];
     const grown = totalOf(step.usage) - totalOf(before.step.usage);
     return grown > MIN_GROWTH ? ((chars[i] ?? 0) - (chars[i - 1] ?? 0)) / grown : [];
@@ -237,7 +237,7 @@ function sizeFor(chars: number, charsPerToken: number, tokens = chars / charsPer
 }
 
 /** Finds out why the previous prompt wasn't read from the cache. */
-function missedBy(before: Moment | undefined, now: Moment): Moment["missed"] {
+function missedBy(before: ModelCall | undefined, now: ModelCall): ModelCall["missed"] {
   if (!before || !now.usage) return undefined;
   const tokens = Math.min(before.tokens, now.tokens) - now.usage.read;
   const isLate = (now.gap ?? 0) > (before.usage?.isHour ? LONG_CACHE_LIFE : CACHE_LIFE);
@@ -248,7 +248,7 @@ function missedBy(before: Moment | undefined, now: Moment): Moment["missed"] {
 }
 
 /** `sums` has the characters of each series in the prompt. */
-function toMoment({ step, sent, ...call }: Call, sums: number[], ratio: number): Moment {
+function toModelCall({ step, sent, ...call }: Call, sums: number[], ratio: number): ModelCall {
   const { usage, model, time, parts } = step;
   const size = sizeFor(sum(sums), call.charsPerToken ?? ratio, usage && totalOf(usage));
   const sizes = sums.map((chars, place) => (place === 0 ? size.unexplained : chars / size.charsPerToken));
@@ -261,16 +261,16 @@ function toMoment({ step, sent, ...call }: Call, sums: number[], ratio: number):
 function toTimeline(builder: Builder) {
   const series = seriesOf(builder.blocks);
   const sums = charsBySeries(builder, series);
-  const ratio = ratioOf(builder.moments, sums.map(sum));
-  const moments = builder.moments.map((call, i) => toMoment(call, sums[i] ?? [], ratio));
-  for (const [i, moment] of moments.entries()) {
-    const [before, now] = [builder.moments[i - 1]?.sent, builder.moments[i]?.sent];
-    moment.gap = before && now && Math.max(0, now - before);
-    moment.missed = missedBy(moments[i - 1], moment);
-    moment.request = builder.requests.findLastIndex((request) => request.moment <= i);
+  const ratio = ratioOf(builder.modelCalls, sums.map(sum));
+  const modelCalls = builder.modelCalls.map((call, i) => toModelCall(call, sums[i] ?? [], ratio));
+  for (const [i, modelCall] of modelCalls.entries()) {
+    const [before, now] = [builder.modelCalls[i - 1]?.sent, builder.modelCalls[i]?.sent];
+    modelCall.gap = before && now && Math.max(0, now - before);
+    modelCall.missed = missedBy(modelCalls[i - 1], modelCall);
+    modelCall.request = builder.requests.findLastIndex((request) => request.modelCall <= i);
   }
-  const isCounted = moments.some(({ usage }) => usage);
-  return { moments, series, isCounted, charsPerToken: builder.charsPerToken ?? ratio };
+  const isCounted = modelCalls.some(({ usage }) => usage);
+  return { modelCalls, series, isCounted, charsPerToken: builder.charsPerToken ?? ratio };
 }
 
 // --- files -----------------------------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ function sideOf(
   builder: Builder,
   { tokens, charsPerToken, ...extent }: UnsizedSide,
   by: "before" | "next",
-  beside?: Moment,
+  beside?: ModelCall,
 ): Side {
   const ratio = charsPerToken ?? beside?.charsPerToken ?? CHARS_PER_TOKEN;
   const chars = sum(blocksAt(builder, extent).map((block) => block.chars));
@@ -301,18 +301,18 @@ export const readTimeline = (text: string): Timeline => timelineOf(readConversat
 export function timelineOf({ format, steps, skipped }: Conversation): Timeline {
   const builder = followSteps(steps);
   const { blocks, epochs, requests } = builder;
-  const { moments, ...rest } = toTimeline(builder);
+  const { modelCalls, ...rest } = toTimeline(builder);
   const compactions = builder.compactions.map(({ before, after, ...rest }): Compaction => {
-    const [last, next] = [moments[rest.moment - 1], moments[rest.moment]];
+    const [last, next] = [modelCalls[rest.modelCall - 1], modelCalls[rest.modelCall]];
     return {
       ...rest,
       before: sideOf(builder, before, "before", last),
       after: sideOf(builder, after, "next", next ?? last),
     };
   });
-  const largest = largestOf(moments.map(({ tokens }) => tokens));
-  const tokens = windowOf(moments.at(-1)?.model, moments[largest]?.tokens ?? 0);
+  const largest = largestOf(modelCalls.map(({ tokens }) => tokens));
+  const tokens = windowOf(modelCalls.at(-1)?.model, modelCalls[largest]?.tokens ?? 0);
   const window: Capacity | undefined = tokens ? { tokens, kind: "window" } : undefined;
   const capacity = format === "s06" ? thresholdIn(steps) : window;
-  return { format, blocks, epochs, moments, compactions, largest, requests, capacity, skipped, ...rest };
+  return { format, blocks, epochs, modelCalls, compactions, largest, requests, capacity, skipped, ...rest };
 }

@@ -33,7 +33,7 @@ export type Extent = { epoch: number; length: number };
 /** The size of a prompt in tokens, how many of them no block accounts for, and the characters per token of its blocks. */
 export type Size = { tokens: number; unexplained: number; charsPerToken: number };
 /** A model call. Times are in milliseconds. */
-export type Moment = Extent &
+export type ModelCall = Extent &
   Size & {
     time?: number;
     /** The time since the previous model call. */
@@ -56,7 +56,7 @@ export type Missed = { why: "pause" | "compaction" | "model" | "changed"; tokens
 export type Side = Extent & Size & { by: "file" | "next" | "estimate" };
 export type Compaction = {
   /** The index of the first model call after it, even if there is none. */
-  moment: number;
+  modelCall: number;
   trigger: string;
   before: Side;
   after: Side;
@@ -74,12 +74,12 @@ export type Timeline = {
   blocks: Block[];
   /** The ids of blocks in order. Each compaction begins a new epoch. */
   epochs: number[][];
-  moments: Moment[];
+  modelCalls: ModelCall[];
   compactions: Compaction[];
   /** The model call with the largest prompt. */
   largest: number;
   /** For each of the user's requests, its block and the first model call that sends it. */
-  requests: { moment: number; block: number }[];
+  requests: { modelCall: number; block: number }[];
   /** The bands of a chart: a kind, `result:` with a tool, or `result:` alone for all other tools. */
   series: string[];
   capacity?: Capacity;
@@ -138,7 +138,7 @@ export function messagesAt(timeline: Timeline, extent: Extent, skipped = 0): Mes
 const roleOf = ({ kind }: Block) => (/^(reply|thinking|call)$/.test(kind) ? "assistant" : "user");
 
 /** Whether the prompt cache was missed for another reason than a compaction. */
-export const isMissed = ({ missed }: Moment) => missed !== undefined && missed.why !== "compaction";
+export const isMissed = ({ missed }: ModelCall) => missed !== undefined && missed.why !== "compaction";
 
 /** Returns what a compaction does to the blocks it takes. */
 export function takenBy({ trigger }: Compaction): "summarized" | "disk" | "withdrawn" {

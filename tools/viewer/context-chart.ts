@@ -2,7 +2,7 @@
 import * as Plot from "@observablehq/plot";
 import { dollars, groupBy, largestOf, short, sum, whole } from "../trace/numbers.ts";
 import { sumOf } from "../trace/prices.ts";
-import { type Capacity, isMissed, type Moment, type Timeline, takenBy } from "../trace/timeline.ts";
+import { type Capacity, isMissed, type ModelCall, type Timeline, takenBy } from "../trace/timeline.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
 
 /** Every colour in light and dark mode. The page knows them as CSS variables, `--cv-NAME`. */
@@ -77,8 +77,8 @@ function heaviest<Item extends { x: number; weight: number }>(items: Item[], cal
 }
 
 /** Where signs would overlap, only the heaviest is drawn. */
-function signsIn<Sign extends { x: number; weight: number }>(signs: Sign[], { moments }: Timeline, width: number) {
-  return heaviest(signs, moments.length, (width - MARGIN.left - MARGIN.right) / MARK);
+function signsIn<Sign extends { x: number; weight: number }>(signs: Sign[], { modelCalls }: Timeline, width: number) {
+  return heaviest(signs, modelCalls.length, (width - MARGIN.left - MARGIN.right) / MARK);
 }
 
 /** The three rates a prompt is billed at; then everything that is billed. */
@@ -88,16 +88,16 @@ export const PAID = [...SENT, "output"] as const;
 type Corner = { x: number; y: number; series: string };
 
 /** The layers of the chart at one model call. */
-function layersAt({ series }: Timeline, view: View, moment?: Moment): { series: string; y: number }[] {
-  if (view === "context") return series.map((name, i) => ({ series: name, y: moment?.sizes[i] ?? 0 }));
-  if (view === "cost") return PAID.map((name) => ({ series: name, y: moment?.cost?.[name] ?? 0 }));
-  return SENT.map((name) => ({ series: name, y: moment?.usage?.[name] ?? 0 }));
+function layersAt({ series }: Timeline, view: View, modelCall?: ModelCall): { series: string; y: number }[] {
+  if (view === "context") return series.map((name, i) => ({ series: name, y: modelCall?.sizes[i] ?? 0 }));
+  if (view === "cost") return PAID.map((name) => ({ series: name, y: modelCall?.cost?.[name] ?? 0 }));
+  return SENT.map((name) => ({ series: name, y: modelCall?.usage?.[name] ?? 0 }));
 }
 
 /** Finds the layer of the chart at a height in its own unit. */
 export function layerAt(timeline: Timeline, view: View, call: number, height: number) {
   let below = 0;
-  return layersAt(timeline, view, timeline.moments[call]).find(({ y }) => {
+  return layersAt(timeline, view, timeline.modelCalls[call]).find(({ y }) => {
     below += y;
     return height >= 0 && height < below;
   });
@@ -105,30 +105,30 @@ export function layerAt(timeline: Timeline, view: View, call: number, height: nu
 
 /** The corners of a stepped area. A column shows its largest or most expensive call. */
 function cornersOf(timeline: Timeline, view: View): Corner[] {
-  const { moments } = timeline;
-  const calls = moments.map(({ tokens, cost }, call) => {
+  const { modelCalls } = timeline;
+  const calls = modelCalls.map(({ tokens, cost }, call) => {
     return { x: call + 1, call, weight: view === "cost" ? sumOf(cost) : tokens };
   });
-  const columns = heaviest(calls, moments.length, MOST_COLUMNS);
+  const columns = heaviest(calls, modelCalls.length, MOST_COLUMNS);
   const first = { x: 0.5, call: columns[0]?.call ?? 0 };
-  const last = { x: moments.length + 0.5, call: columns.at(-1)?.call ?? 0 };
+  const last = { x: modelCalls.length + 0.5, call: columns.at(-1)?.call ?? 0 };
   return [first, ...columns, last].flatMap(({ x, call }) =>
-    layersAt(timeline, view, moments[call]).map((part) => ({ x, ...part })),
+    layersAt(timeline, view, modelCalls[call]).map((part) => ({ x, ...part })),
   );
 }
 
 const LABEL = { fill: "var(--cv-text)", stroke: "var(--cv-ground)", strokeWidth: 3 };
 function missSigns(timeline: Timeline, width: number): Plot.Markish {
-  const missed = timeline.moments.flatMap((moment, i) => {
-    return isMissed(moment) ? { x: i + 0.5, weight: moment.missed?.tokens ?? 0 } : [];
+  const missed = timeline.modelCalls.flatMap((modelCall, i) => {
+    return isMissed(modelCall) ? { x: i + 0.5, weight: modelCall.missed?.tokens ?? 0 } : [];
   });
   const place = { x: "x", frameAnchor: "top", dy: -8, r: 4 } as const;
   return Plot.dot(signsIn(missed, timeline, width), { ...place, fill: "var(--cv-cold)", symbol: "diamond2" });
 }
 
 function requestSigns(timeline: Timeline, width: number): Plot.Markish {
-  const requests = timeline.requests.map(({ moment, block }) => {
-    return { x: moment + 0.5, weight: 0, title: timeline.blocks[block]?.label };
+  const requests = timeline.requests.map(({ modelCall, block }) => {
+    return { x: modelCall + 0.5, weight: 0, title: timeline.blocks[block]?.label };
   });
   return Plot.dot(signsIn(requests, timeline, width), {
     ...{ x: "x", frameAnchor: "bottom", dy: 4, r: 5, title: "title" },
@@ -150,13 +150,13 @@ function compactionSigns(timeline: Timeline, width: number, top: number): Plot.M
   const compactions = timeline.compactions.map((each) => {
     const [from, to] = [Math.min(top, each.before.tokens), each.after.tokens];
     const weight = each.before.tokens - to;
-    return { x: each.moment + 0.5, weight, from, to, colour: `var(--cv-${takenBy(each)})` };
+    return { x: each.modelCall + 0.5, weight, from, to, colour: `var(--cv-${takenBy(each)})` };
   });
   const drawn = signsIn(compactions, timeline, width);
   const isMany = drawn.length > width / 90; // labels would cover the chart
   const stroke = { value: "colour", scale: null };
   const strokeWidth = isMany ? 1 : 2.5;
-  const isEarly = ({ x }: { x: number }) => x < timeline.moments.length / 10; // a label on the left would cover the axis
+  const isEarly = ({ x }: { x: number }) => x < timeline.modelCalls.length / 10; // a label on the left would cover the axis
   const labels = (["start", "end"] as const).map((textAnchor) => {
     const placed = drawn.filter((each) => isEarly(each) === (textAnchor === "start"));
     return Plot.text(isMany ? [] : placed, {
@@ -168,10 +168,13 @@ function compactionSigns(timeline: Timeline, width: number, top: number): Plot.M
 }
 
 /** The largest value in a chart, and the threshold or window if it's close enough to draw. */
-function topOfAxis({ moments, compactions, capacity }: Timeline, view: View): { most: number; capacities: Capacity[] } {
-  const values = moments.map(({ cost, tokens }) => (view === "cost" ? sumOf(cost) : tokens));
+function topOfAxis(
+  { modelCalls, compactions, capacity }: Timeline,
+  view: View,
+): { most: number; capacities: Capacity[] } {
+  const values = modelCalls.map(({ cost, tokens }) => (view === "cost" ? sumOf(cost) : tokens));
   if (view !== "context") return { most: Math.max(...values), capacities: [] };
-  const shown = compactions.filter(({ moment }) => moment > 0); // what came before call 1 may be far larger
+  const shown = compactions.filter(({ modelCall }) => modelCall > 0); // what came before call 1 may be far larger
   const most = Math.max(...values, ...shown.map(({ before }) => before.tokens));
   return { most, capacities: capacity && capacity.tokens <= NEAR * most ? [capacity] : [] };
 }
@@ -179,7 +182,7 @@ function topOfAxis({ moments, compactions, capacity }: Timeline, view: View): { 
 /** Draws what each prompt is made of (`context`), how much came from the cache (`cache`) or what it cost (`cost`). */
 export function drawChart(timeline: Timeline, options: ChartOptions) {
   const { document, width, words, view = "context", before = 0 } = options;
-  const { moments } = timeline;
+  const { modelCalls } = timeline;
   const { most, capacities } = topOfAxis(timeline, view);
   const top = Math.max(most, ...capacities.map(({ tokens }) => tokens));
   const isContext = view === "context";
@@ -194,10 +197,10 @@ export function drawChart(timeline: Timeline, options: ChartOptions) {
     ...{ marginLeft: MARGIN.left, marginRight: MARGIN.right, marginTop: MARGIN.top },
     style: { background: "transparent", color: "var(--cv-text)", fontSize: "12px" },
     x: {
-      domain: [0.5, moments.length + 0.5], // call 1 covers 0.5 to 1.5
+      domain: [0.5, modelCalls.length + 0.5], // call 1 covers 0.5 to 1.5
       axis: isContext ? "bottom" : null,
       label: words.request,
-      ticks: Math.min(moments.length, width / 50),
+      ticks: Math.min(modelCalls.length, width / 50),
       tickFormat: (call: number) => whole(before + call),
     },
     y: {

@@ -1,7 +1,7 @@
 /** Shows what was in the context at a model call, or before and after a compaction. */
 
 import { dollars, facts, groupBy, percent, sum } from "../trace/numbers.ts";
-import type { Block, Compaction, Extent, Moment, Size, Timeline } from "../trace/timeline.ts";
+import type { Block, Compaction, Extent, ModelCall, Size, Timeline } from "../trace/timeline.ts";
 import { blocksAt, dollarsOf, fatesOf, seriesFor } from "../trace/timeline.ts";
 import { colourOf, PAID } from "./context-chart.ts";
 import { type LegendItem, make, makeLegend, makeRows, nameBlock, type ShownBlock } from "./elements.ts";
@@ -28,15 +28,15 @@ function pickUnexplained(tokens: number, words: Words): ShownBlock[] {
 }
 
 /** A prompt's size, its share of the threshold or window, and its cost. */
-export function describePrompt({ moments, capacity }: Timeline, call: number, words: Words): string {
-  const moment = moments[call];
-  if (!moment) return "";
-  const share = capacity && words.share(moment.tokens / capacity.tokens, words.capacity(capacity));
-  return facts(words.tokens(moment.tokens), share, dollars(dollarsOf([moment])));
+export function describePrompt({ modelCalls, capacity }: Timeline, call: number, words: Words): string {
+  const modelCall = modelCalls[call];
+  if (!modelCall) return "";
+  const share = capacity && words.share(modelCall.tokens / capacity.tokens, words.capacity(capacity));
+  return facts(words.tokens(modelCall.tokens), share, dollars(dollarsOf([modelCall])));
 }
 
 /** The tokens and share of each kind of content. */
-function listKinds({ series }: Timeline, { sizes, tokens }: Moment, words: Words): LegendItem[] {
+function listKinds({ series }: Timeline, { sizes, tokens }: ModelCall, words: Words): LegendItem[] {
   return series.flatMap((name, i): LegendItem[] => {
     const size = sizes[i] ?? 0;
     const value = facts(words.tokens(size), percent(size / tokens));
@@ -45,7 +45,7 @@ function listKinds({ series }: Timeline, { sizes, tokens }: Moment, words: Words
 }
 
 /** The tokens and dollars of each billed part. */
-function listPaid({ usage, cost, isEstimate }: Moment, words: Words): LegendItem[] {
+function listPaid({ usage, cost, isEstimate }: ModelCall, words: Words): LegendItem[] {
   return PAID.flatMap((part): LegendItem[] => {
     if (!usage?.[part]) return [];
     const estimate = part === "output" && isEstimate ? words.estimate : "";
@@ -54,27 +54,27 @@ function listPaid({ usage, cost, isEstimate }: Moment, words: Words): LegendItem
   });
 }
 
-export function makeMoment(timeline: Timeline, moment: Moment, words: Words, place: Place): HTMLElement {
-  const { moments, requests } = timeline;
-  const { time, missed, model } = moment;
-  const request = timeline.blocks[requests[moment.request]?.block ?? -1];
-  const blocks = pickBlocks(timeline, moment, words);
+export function makeModelCall(timeline: Timeline, modelCall: ModelCall, words: Words, place: Place): HTMLElement {
+  const { modelCalls, requests } = timeline;
+  const { time, missed, model } = modelCall;
+  const request = timeline.blocks[requests[modelCall.request]?.block ?? -1];
+  const blocks = pickBlocks(timeline, modelCall, words);
   const reader = makeReader(timeline, words, place);
   const strip = reader.stripOf(blocks);
-  const number = moments.indexOf(moment) + 1;
+  const number = modelCalls.indexOf(modelCall) + 1;
   reader.reopen(blocks);
   return make(
     "div",
     { className: "cv-detail" },
-    make("h2", {}, words.atRequest(number, moments.length)),
+    make("h2", {}, words.atRequest(number, modelCalls.length)),
     make("p", {}, facts(describePrompt(timeline, number - 1, words), model, time ? words.time(time) : "")),
-    missed ? make("p", { className: "cv-missed" }, words.missed(missed, moment)) : "",
-    request ? make("p", {}, words.requestOf(moment.request + 1, request.label)) : "",
+    missed ? make("p", { className: "cv-missed" }, words.missed(missed, modelCall)) : "",
+    request ? make("p", {}, words.requestOf(modelCall.request + 1, request.label)) : "",
     makeSearch(blocks, reader, words, place),
     strip,
     make("p", { className: "cv-quiet" }, words.hint),
-    makeLegend(listKinds(timeline, moment, words)),
-    makeLegend(listPaid(moment, words)),
+    makeLegend(listKinds(timeline, modelCall, words)),
+    makeLegend(listPaid(modelCall, words)),
     reader.element,
     makeLargest(blocks, reader, words),
   );
@@ -96,7 +96,7 @@ function makeLargest(blocks: ShownBlock[], reader: Reader, words: Words): HTMLEl
 }
 
 export function makeCompaction(timeline: Timeline, compaction: Compaction, words: Words, place: Place): HTMLElement {
-  const { moment, before, after, trigger } = compaction;
+  const { modelCall, before, after, trigger } = compaction;
   const fates = fatesOf(timeline, compaction);
   const reader = makeReader(timeline, words, place);
   const old = groupByFate(pickBlocks(timeline, before, words), ({ block }) => {
@@ -118,7 +118,7 @@ export function makeCompaction(timeline: Timeline, compaction: Compaction, words
   return make(
     "div",
     { className: "cv-detail" },
-    make("h2", {}, words.atCompaction(moment + 1, timeline.moments.length)),
+    make("h2", {}, words.atCompaction(modelCall + 1, timeline.modelCalls.length)),
     make("p", {}, words.triggers[trigger] ?? trigger),
     make("div", { className: "cv-sides" }, ...sides),
     make("p", { className: "cv-quiet" }, words.hint),

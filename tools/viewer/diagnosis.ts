@@ -1,7 +1,7 @@
 /** Works out what a session cost, how much of that was cache misses, what filled the context and what compactions took. */
 import { groupBy, largestOf, sum } from "../trace/numbers.ts";
 import { sumOf } from "../trace/prices.ts";
-import { type Block, dollarsOf, type Missed, type Moment, type Timeline } from "../trace/timeline.ts";
+import { type Block, dollarsOf, type Missed, type ModelCall, type Timeline } from "../trace/timeline.ts";
 import { lostIn } from "./lost.ts";
 
 /** Model calls are indexes, and sizes are tokens. */
@@ -38,22 +38,22 @@ type Amount = { tokens: number; dollars?: number };
 export type Cause = Amount & { why: Missed["why"]; count: number; at: number };
 
 export function diagnose(timeline: Timeline): Diagnosis {
-  const { moments, compactions } = timeline;
+  const { modelCalls, compactions } = timeline;
   const summaries = compactions.filter(({ isSummary }) => isSummary);
   const losses = compactions.map((each, compaction) => {
     const paths = lostIn(timeline, each).filter(({ kind }) => kind === "paths").length;
-    return { compaction, paths, call: each.moment };
+    return { compaction, paths, call: each.modelCall };
   });
-  const { compacted, ...causes } = groupMisses(moments);
+  const { compacted, ...causes } = groupMisses(modelCalls);
   return {
-    calls: moments.length,
-    sent: sum(moments.map(({ tokens }) => tokens)),
-    isCounted: moments.every(({ usage }) => usage),
+    calls: modelCalls.length,
+    sent: sum(modelCalls.map(({ tokens }) => tokens)),
+    isCounted: modelCalls.every(({ usage }) => usage),
     dollars: totalCost(timeline),
-    isEstimate: moments.some(({ isEstimate }) => isEstimate),
+    isEstimate: modelCalls.some(({ isEstimate }) => isEstimate),
     summaries: { count: summaries.length, dollars: dollarsOf(summaries) },
-    unpaid: moments.filter(({ cost }) => !cost).length,
-    most: largestOf(moments.map(({ cost }) => sumOf(cost))),
+    unpaid: modelCalls.filter(({ cost }) => !cost).length,
+    most: largestOf(modelCalls.map(({ cost }) => sumOf(cost))),
     ...causes,
     compacted,
     largest: timeline.largest,
@@ -68,13 +68,13 @@ export function diagnose(timeline: Timeline): Diagnosis {
 }
 
 /** Dollars of all calls and summaries whose price is known. */
-export function totalCost({ moments, compactions }: Timeline): number | undefined {
-  const calls = dollarsOf(moments);
+export function totalCost({ modelCalls, compactions }: Timeline): number | undefined {
+  const calls = dollarsOf(modelCalls);
   return calls === undefined ? undefined : calls + (dollarsOf(compactions) ?? 0);
 }
 
 /** The price of the missed tokens, which were written to the cache or sent without it. */
-function dollarsMissed({ missed, usage, cost }: Moment): number | undefined {
+function dollarsMissed({ missed, usage, cost }: ModelCall): number | undefined {
   if (!missed || !usage || !cost) return undefined;
   return (missed.tokens * (cost.written + cost.input)) / (usage.written + usage.input);
 }
@@ -84,9 +84,9 @@ const addAmounts = (all: Amount[]): Amount => ({
   dollars: all.some(({ dollars }) => dollars !== undefined) ? sum(all.map(({ dollars = 0 }) => dollars)) : undefined,
 });
 
-function groupMisses(moments: Moment[]): Pick<Diagnosis, "missed" | "compacted"> {
-  const all = moments.flatMap((moment, at) => {
-    return moment.missed ? [{ ...moment.missed, at, dollars: dollarsMissed(moment) }] : [];
+function groupMisses(modelCalls: ModelCall[]): Pick<Diagnosis, "missed" | "compacted"> {
+  const all = modelCalls.flatMap((modelCall, at) => {
+    return modelCall.missed ? [{ ...modelCall.missed, at, dollars: dollarsMissed(modelCall) }] : [];
   });
   const causes = (["pause", "changed", "model", "compaction"] as const).flatMap((why): Cause[] => {
     const misses = all.filter((each) => each.why === why).sort((a, b) => b.tokens - a.tokens);
@@ -100,14 +100,14 @@ function groupMisses(moments: Moment[]): Pick<Diagnosis, "missed" | "compacted">
   };
 }
 
-function fillsOf({ moments, series, largest }: Timeline): Diagnosis["top"] {
-  const { sizes = [], tokens = 0 } = moments[largest] ?? {};
+function fillsOf({ modelCalls, series, largest }: Timeline): Diagnosis["top"] {
+  const { sizes = [], tokens = 0 } = modelCalls[largest] ?? {};
   const shares = series.map((name, i) => ({ series: name, share: (sizes[i] ?? 0) / tokens }));
   const sorted = shares.filter(({ share }) => share > 0).sort((a, b) => b.share - a.share);
   return sorted.slice(0, 2);
 }
 
-function readAgain({ blocks, moments }: Timeline): Diagnosis["again"] {
+function readAgain({ blocks, modelCalls }: Timeline): Diagnosis["again"] {
   const reads = blocks.filter(({ kind, tool = "", original }) => {
     return kind === "result" && /^read/i.test(tool) && original === undefined;
   });
@@ -116,8 +116,8 @@ function readAgain({ blocks, moments }: Timeline): Diagnosis["again"] {
   const [again = []] = byPath.sort((a, b) => furtherIn(b) - furtherIn(a));
   const last = again.at(-1);
   if (again.length < 2 || !last) return undefined;
-  const at = Math.min(last.since, moments.length - 1);
-  const tokens = charsOf(again) / (moments[at]?.charsPerToken ?? 1);
+  const at = Math.min(last.since, modelCalls.length - 1);
+  const tokens = charsOf(again) / (modelCalls[at]?.charsPerToken ?? 1);
   return { path: last.label.slice(last.tool?.length).trim(), count: again.length, tokens, at };
 }
 

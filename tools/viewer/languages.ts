@@ -1,7 +1,7 @@
 /** Everything the viewer says, in each language. */
 import type { Skipped } from "../trace/conversation.ts";
 import { counted, percent, whole } from "../trace/numbers.ts";
-import type { Capacity, Fate, Missed, Moment, Side, Timeline } from "../trace/timeline.ts";
+import type { Capacity, Fate, Missed, ModelCall, Side, Timeline } from "../trace/timeline.ts";
 import type { Lost } from "./lost.ts";
 
 export type Language = "en" | "zh";
@@ -91,7 +91,7 @@ const en = {
       ` ${paths === 1 ? "is" : "are"} named nowhere after ${compactions > 1 ? `the one before call ${whole(n)}` : "it"}.`,
     ...{ comma: ", ", semicolon: "; ", end: ".", space: " " },
   },
-  missed: ({ why }: Missed, { gap = 0, usage, tokens }: Moment) => {
+  missed: ({ why }: Missed, { gap = 0, usage, tokens }: ModelCall) => {
     const reasons = {
       pause: `${whole(gap / 60_000)} min had passed since the model call before, and the cache lives ${usage?.isHour ? "an hour" : "5 min"}`,
       compaction: "a compaction had replaced what was in it",
@@ -139,8 +139,8 @@ const en = {
   hits: (n: number, of: number) => (of === 0 ? "no hits" : `${n} of ${of}`),
   prices: "Costs follow the list prices of November 2026.",
   demo: "The context of s06 in npm run demo, model call by model call",
-  overview: ({ format, moments, compactions, largest }: Timeline) =>
-    `${format}: ${en.counts(moments.length, compactions.length)}, largest prompt ${whole(moments[largest]?.tokens ?? 0)} tokens.`,
+  overview: ({ format, modelCalls, compactions, largest }: Timeline) =>
+    `${format}: ${en.counts(modelCalls.length, compactions.length)}, largest prompt ${whole(modelCalls[largest]?.tokens ?? 0)} tokens.`,
   source: ({ isCounted, charsPerToken }: Timeline) =>
     `${isCounted ? "The API counted the prompts; the sizes of their parts" : "Sizes"} are estimates, at ${charsPerToken.toFixed(1)} characters a token.`,
   skipped: ({ reason, count, lines }: Skipped) =>
@@ -278,8 +278,8 @@ const zh: Words = {
   hits: (n, of) => (of === 0 ? "没有结果" : `${n} / ${of}`),
   prices: "费用按 2026 年 11 月的标价计算。",
   demo: "npm run demo 中 s06 的上下文：每次模型调用由什么组成",
-  overview: ({ format, moments, compactions, largest }) =>
-    `${format}：${zh.counts(moments.length, compactions.length)}，最大的提示词 ${whole(moments[largest]?.tokens ?? 0)} token。`,
+  overview: ({ format, modelCalls, compactions, largest }) =>
+    `${format}：${zh.counts(modelCalls.length, compactions.length)}，最大的提示词 ${whole(modelCalls[largest]?.tokens ?? 0)} token。`,
   source: ({ isCounted, charsPerToken }) =>
     `${isCounted ? "提示词由 API 计数；各部分的大小" : "大小"}按每个 token ${charsPerToken.toFixed(1)} 个字符估算。`,
   skipped: ({ reason, count, lines }) => {

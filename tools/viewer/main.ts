@@ -46,7 +46,7 @@ export function mount(element: HTMLElement, { source, served, lang = "en" }: Vie
     };
     const showTimeline = (timeline: Timeline, isNew: boolean) => {
       const made = makeSession(timeline, words, (to) => setAddress(to, file), isNew ? { step } : shown);
-      const follow = makeButton(() => made.jumpTo({ call: timeline.moments.length - 1 }), words.newest);
+      const follow = makeButton(() => made.jumpTo({ call: timeline.modelCalls.length - 1 }), words.newest);
       shown = made.shown;
       if (isNew) status.replaceChildren();
       else status.replaceChildren(...(made.isNewest ? [words.following] : [words.grown, follow]));
@@ -59,7 +59,7 @@ export function mount(element: HTMLElement, { source, served, lang = "en" }: Vie
     worker.addEventListener("message", ({ data }: MessageEvent<WorkerReply>) => {
       if (!question.isLive) worker?.terminate();
       if ("error" in data) showProblem(words.unreadable(question.name, data.error));
-      else if (data.moments.length === 0) showProblem(words.nothing(question.name));
+      else if (data.modelCalls.length === 0) showProblem(words.nothing(question.name));
       else showTimeline(data, data.isNew);
     });
     worker.postMessage(question);

@@ -15,7 +15,7 @@ const LEAST_DRAG = 8; // a shorter drag is a click
 
 /** Calls `select` when a step is chosen, and draws again when the width or the range changes. */
 export function makeOverTime(timeline: Timeline, words: Words, place: Place, select: (step: Step) => void) {
-  const last = timeline.moments.length - 1;
+  const last = timeline.modelCalls.length - 1;
   const value = make("p", { className: "cv-value" }, words.chartHint);
   const slider = make("input", { type: "range", ariaLabel: words.request });
   const focus = () => slider.focus({ preventScroll: true });
@@ -79,26 +79,27 @@ export function makeOverTime(timeline: Timeline, words: Words, place: Place, sel
 }
 
 /** Skips the charts that the file has no numbers for. */
-function viewsOf({ moments }: Timeline): View[] {
+function viewsOf({ modelCalls }: Timeline): View[] {
   const views: View[] = ["context"];
-  if (moments.some(({ usage }) => usage)) views.push("cache");
-  if (moments.some(({ cost }) => cost)) views.push("cost");
+  if (modelCalls.some(({ usage }) => usage)) views.push("cache");
+  if (modelCalls.some(({ cost }) => cost)) views.push("cost");
   return views;
 }
 
-const shownRange = ({ moments }: Timeline, { range }: Place): Range => range ?? { from: 0, to: moments.length - 1 };
+const shownRange = ({ modelCalls }: Timeline, { range }: Place): Range =>
+  range ?? { from: 0, to: modelCalls.length - 1 };
 const countCalls = ({ from, to }: Range) => to - from + 1;
 
 /** The part of a timeline that a zoomed chart shows. */
 function sliceCalls(timeline: Timeline, { from, to }: Range): Timeline {
-  const clip = <Sign extends { moment: number }>(signs: Sign[]) =>
+  const clip = <Sign extends { modelCall: number }>(signs: Sign[]) =>
     signs
-      .filter(({ moment }) => moment >= from && moment <= to + 1)
-      .map((sign) => ({ ...sign, moment: sign.moment - from }));
-  const { moments, compactions, requests } = timeline;
+      .filter(({ modelCall }) => modelCall >= from && modelCall <= to + 1)
+      .map((sign) => ({ ...sign, modelCall: sign.modelCall - from }));
+  const { modelCalls, compactions, requests } = timeline;
   return {
     ...timeline,
-    moments: moments.slice(from, to + 1),
+    modelCalls: modelCalls.slice(from, to + 1),
     compactions: clip(compactions),
     requests: clip(requests),
   };
@@ -127,7 +128,7 @@ function makeChart(timeline: Timeline, view: View, place: Place, { inspect, sele
     const each = (width - MARGIN.left - MARGIN.right) / countCalls({ from, to });
     const at = from + (clientX - left - MARGIN.left) / each;
     const call = Math.max(from, Math.min(to, Math.floor(at)));
-    return { call, compaction: compactions.findIndex(({ moment }) => Math.abs(moment - at) * each < NEAR_ARROW) };
+    return { call, compaction: compactions.findIndex(({ modelCall }) => Math.abs(modelCall - at) * each < NEAR_ARROW) };
   };
   element.addEventListener("pointerdown", ({ clientX }) => {
     start = clientX;
@@ -169,9 +170,9 @@ function arrange(timeline: Timeline, charts: Element[], slider: Element, words: 
 const SIGNS: Record<string, string> = { cold: "◆", request: "▲" };
 
 /** Explains the signs in the context chart. */
-function signsOf({ moments, compactions, requests }: Timeline, words: Words): LegendItem[] {
+function signsOf({ modelCalls, compactions, requests }: Timeline, words: Words): LegendItem[] {
   const names = new Set<string>(compactions.map(takenBy));
-  if (moments.some(isMissed)) names.add("cold");
+  if (modelCalls.some(isMissed)) names.add("cold");
   if (requests.length > 0) names.add("request");
   return [...names].map((name) => ({
     colour: `var(--cv-${name})`,

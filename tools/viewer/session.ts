@@ -2,7 +2,7 @@
 
 import { dollars, whole } from "../trace/numbers.ts";
 import { type Compaction, dollarsOf, type Step, type Timeline } from "../trace/timeline.ts";
-import { makeCompaction, makeMoment } from "./details.ts";
+import { makeCompaction, makeModelCall } from "./details.ts";
 import { diagnose } from "./diagnosis.ts";
 import { make, makeRows, moveInStrip } from "./elements.ts";
 import type { Words } from "./languages.ts";
@@ -20,7 +20,7 @@ export function makeSession(
   onStep: (step: Step) => void,
   before?: Partial<OpenSession>,
 ) {
-  const { moments, compactions } = timeline;
+  const { modelCalls, compactions } = timeline;
   const place = before?.place ?? { scroll: 0, search: "" };
   const shown: OpenSession = { timeline, step: firstStep(timeline, before), place };
   const detail = make("div");
@@ -28,12 +28,12 @@ export function makeSession(
   function showStep(step: Step): void {
     const compaction = compactions[step.compaction ?? -1];
     const call = callAtStep(timeline, step);
-    const moment = moments[call];
+    const modelCall = modelCalls[call];
     shown.step = compaction ? { compaction: step.compaction } : { call };
     overTime.moveTo(call);
     onStep(shown.step);
     if (compaction) detail.replaceChildren(makeCompaction(timeline, compaction, words, place));
-    else if (moment) detail.replaceChildren(makeMoment(timeline, moment, words, place));
+    else if (modelCall) detail.replaceChildren(makeModelCall(timeline, modelCall, words, place));
   }
   const jumpTo = (step: Step, target?: string) => {
     showStep(step);
@@ -51,7 +51,7 @@ export function makeSession(
   );
   element.addEventListener("keydown", (event) => {
     if (event.altKey || event.ctrlKey || event.metaKey) return; // the browser's own shortcuts
-    const to = callForKey(event.key, callAtStep(timeline, shown.step), moments.length);
+    const to = callForKey(event.key, callAtStep(timeline, shown.step), modelCalls.length);
     const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
     if (isText(event.target) || (to === undefined && !by)) return;
     event.preventDefault();
@@ -60,22 +60,22 @@ export function makeSession(
     overTime.focus();
   });
   showStep(shown.step);
-  return { element, shown, isNewest: callAtStep(timeline, shown.step) === moments.length - 1, jumpTo };
+  return { element, shown, isNewest: callAtStep(timeline, shown.step) === modelCalls.length - 1, jumpTo };
 }
 
 /** Stays at the open step, but follows the newest call. */
 function firstStep(timeline: Timeline, before?: Partial<OpenSession>): Step {
   const { step, timeline: old } = before ?? {};
-  const last = timeline.moments.length - 1;
-  if (old && step?.call === old.moments.length - 1) return { call: last };
+  const last = timeline.modelCalls.length - 1;
+  if (old && step?.call === old.modelCalls.length - 1) return { call: last };
   const isStep = step?.call !== undefined || timeline.compactions[step?.compaction ?? -1];
   return step && isStep ? step : { call: timeline.largest };
 }
 
 /** The model call of a step, which for a compaction is the last one before it. */
-function callAtStep({ moments, compactions }: Timeline, { call = 0, compaction = -1 }: Step): number {
+function callAtStep({ modelCalls, compactions }: Timeline, { call = 0, compaction = -1 }: Step): number {
   const before = compactions[compaction];
-  return Math.max(0, Math.min(moments.length - 1, before ? before.moment - 1 : call));
+  return Math.max(0, Math.min(modelCalls.length - 1, before ? before.modelCall - 1 : call));
 }
 
 /** The model call that a key leads to. */
@@ -105,9 +105,13 @@ function makeDiagnosis(timeline: Timeline, words: Words, jumpTo: JumpTo): HTMLEl
 }
 
 /** Lists the requests with their model calls and cost. */
-function makeRequests({ requests, blocks, moments }: Timeline, words: Words, jumpTo: JumpTo): HTMLElement {
-  const items = requests.map(({ moment, block }, i) => {
-    return { call: moment, label: blocks[block]?.label ?? "", calls: moments.filter(({ request }) => request === i) };
+function makeRequests({ requests, blocks, modelCalls }: Timeline, words: Words, jumpTo: JumpTo): HTMLElement {
+  const items = requests.map(({ modelCall, block }, i) => {
+    return {
+      call: modelCall,
+      label: blocks[block]?.label ?? "",
+      calls: modelCalls.filter(({ request }) => request === i),
+    };
   });
   const textsFor = ({ label, calls }: (typeof items)[number]) => {
     return [label, words.calls(calls.length), dollars(dollarsOf(calls))];
@@ -117,10 +121,10 @@ function makeRequests({ requests, blocks, moments }: Timeline, words: Words, jum
 }
 
 /** Lists the compactions with their place, trigger and sizes. */
-function makeJumps({ compactions, moments }: Timeline, words: Words, jumpTo: JumpTo): HTMLElement {
-  const textsFor = ({ moment, trigger, before, after }: Compaction) => {
+function makeJumps({ compactions, modelCalls }: Timeline, words: Words, jumpTo: JumpTo): HTMLElement {
+  const textsFor = ({ modelCall, trigger, before, after }: Compaction) => {
     const sizes = `${whole(before.tokens)} → ${whole(after.tokens)}`;
-    return [words.beforeCall(moment + 1, moments.length), words.named(words.triggers[trigger] ?? trigger, sizes)];
+    return [words.beforeCall(modelCall + 1, modelCalls.length), words.named(words.triggers[trigger] ?? trigger, sizes)];
   };
   const list = makeRows(compactions, textsFor, (each) => jumpTo({ compaction: compactions.indexOf(each) }));
   return makeList(words.compactions, list);
@@ -133,9 +137,9 @@ function makeList(name: string, list: HTMLElement): HTMLElement {
 
 /** Says where sizes and prices come from, and which lines of the file are left out. */
 function makeSources(timeline: Timeline, words: Words): HTMLElement {
-  const { moments, skipped } = timeline;
+  const { modelCalls, skipped } = timeline;
   const texts = [words.source(timeline)];
-  if (moments.some(({ cost }) => cost)) texts.push(words.prices);
+  if (modelCalls.some(({ cost }) => cost)) texts.push(words.prices);
   if (skipped.length > 0) texts.push(words.leftOut(skipped.map(words.skipped)));
   return make("footer", { className: "cv-quiet" }, ...texts.map((text) => make("p", {}, text)));
 }

@@ -130,7 +130,7 @@ test("the worker follows a file that grows, starts over when it shrinks and repo
   const nextAnswer = async () => {
     if (answers.length === 0) await new Promise<void>((resolve) => (wake = resolve));
     const answer = answers.shift() ?? assert.fail();
-    return "moments" in answer ? [answer.moments.length, answer.isNew] : answer;
+    return "modelCalls" in answer ? [answer.modelCalls.length, answer.isNew] : answer;
   };
   ask({ data: { name: "growing.jsonl", url: `${url}session`, isLive: true } });
   assert.deepEqual(await nextAnswer(), [2, true]);

@@ -45,10 +45,10 @@ async function* listSessions(files: { file: string; parent?: string }[]): AsyncG
     const { conversation, problem } = readSessionFile(each.file);
     if (problem) console.error(`${each.file} ${problem}`);
     const timeline = timelineOf(conversation ?? readConversation(""));
-    const { moments, compactions, requests, blocks } = timeline;
+    const { modelCalls, compactions, requests, blocks } = timeline;
     const request = blocks[requests[0]?.block ?? 0]?.label ?? "";
-    const time = moments.at(-1)?.time ?? statSync(each.file).mtimeMs;
-    const counts = { calls: moments.length, compactions: compactions.length, dollars: totalCost(timeline) };
+    const time = modelCalls.at(-1)?.time ?? statSync(each.file).mtimeMs;
+    const counts = { calls: modelCalls.length, compactions: compactions.length, dollars: totalCost(timeline) };
     yield `${JSON.stringify({ ...each, problem, time, request, ...counts } satisfies ListedSession)}\n`;
   }
 }

@@ -74,11 +74,11 @@ function claudeSession(): object[] {
 }
 
 test("a prompt has the size that the API counted, and what the file lacks is a part of its own", () => {
-  const { moments, series, isCounted, format } = readTimeline(toJsonLines(...claudeSession()));
-  const sizes = moments.map(({ tokens }) => tokens);
+  const { modelCalls, series, isCounted, format } = readTimeline(toJsonLines(...claudeSession()));
+  const sizes = modelCalls.map(({ tokens }) => tokens);
   assert.deepEqual([format, isCounted, sizes], ["Claude Code", true, [9_003, 13_001, 13_201, 8_701]]);
-  for (const { tokens, sizes: parts } of moments) assert.ok(Math.abs(sum(parts) - tokens) < 1, `${parts} ${tokens}`);
-  const [first, second, , compacted] = moments;
+  for (const { tokens, sizes: parts } of modelCalls) assert.ok(Math.abs(sum(parts) - tokens) < 1, `${parts} ${tokens}`);
+  const [first, second, , compacted] = modelCalls;
   assert.ok((first?.unexplained ?? 0) > 8_900, `${first?.unexplained}`);
   const read = second?.sizes[series.indexOf("result:Read")] ?? 0;
   assert.ok(read > 3_500 && read < 4_000, `${read}`);
@@ -97,11 +97,11 @@ test("a cache miss has a reason: a pause, a compaction, another model or somethi
   const cut = claudeSession().map((each) => structuredClone(each)) as { message?: { id?: string; usage?: object } }[];
   Object.assign(cut.at(-1)?.message?.usage ?? {}, { cache_read_input_tokens: 0, cache_creation_input_tokens: 8_700 });
   const timeline = readTimeline(toJsonLines(...cut, ...more));
-  const why = timeline.moments.map(({ missed }) => missed?.why);
+  const why = timeline.modelCalls.map(({ missed }) => missed?.why);
   assert.deepEqual(why, [undefined, undefined, "changed", "compaction", "pause", "model", undefined]);
-  const { missed, ...moment } = timeline.moments[4] ?? assert.fail();
+  const { missed, ...modelCall } = timeline.modelCalls[4] ?? assert.fail();
   assert.match(
-    missed ? WORDS.en.missed(missed, moment) : "",
+    missed ? WORDS.en.missed(missed, modelCall) : "",
     /7 min had passed .* lives 5 min\. Only 0 of 8,801 tokens/,
   );
 });
@@ -109,7 +109,7 @@ test("a cache miss has a reason: a pause, a compaction, another model or somethi
 test("a compaction in Claude Code leaves only its summary; the lines of subagents are skipped and counted", () => {
   const timeline = readTimeline(toJsonLines(...claudeSession()));
   const [compaction] = timeline.compactions;
-  assert.deepEqual([compaction?.moment, compaction?.trigger], [3, "manual"]);
+  assert.deepEqual([compaction?.modelCall, compaction?.trigger], [3, "manual"]);
   assert.deepEqual(countFates(timeline, compaction), { summarized: 7 });
   const sides = [compaction?.before, compaction?.after].flatMap((side) => [side?.tokens, side?.by]);
   assert.deepEqual(sides, [13_300, "file", 8_701, "next"]);
@@ -156,8 +156,8 @@ function openedByCompaction(): object[] {
 
 test("a compaction at the start of a file has the size that the file gives, and then that of the next prompt", () => {
   const [compaction, ...none] = readTimeline(toJsonLines(...openedByCompaction())).compactions;
-  const { moment, before, after } = compaction ?? assert.fail();
-  assert.deepEqual([moment, before.tokens, after.tokens, none], [0, 998_659, 69_002, []]);
+  const { modelCall, before, after } = compaction ?? assert.fail();
+  assert.deepEqual([modelCall, before.tokens, after.tokens, none], [0, 998_659, 69_002, []]);
   assert.deepEqual([before.unexplained, before.by, after.by], [998_659, "file", "next"]);
 });
 
@@ -266,18 +266,18 @@ test("a run of s06 has the prompt sizes that the server counted, and compactions
   });
   const timeline = readTimeline(readFileSync(state.file, "utf8"));
   const calls = server.journal.filter(({ request }) => !isSummaryCall(request));
-  assert.equal(timeline.moments.length, calls.length);
+  assert.equal(timeline.modelCalls.length, calls.length);
   for (const [i, { promptTokens }] of calls.entries()) {
-    const shown = timeline.moments[i]?.tokens ?? 0;
+    const shown = timeline.modelCalls[i]?.tokens ?? 0;
     assert.equal(shown, promptTokens, `request ${i + 1}`);
   }
   const triggers = timeline.compactions.map(({ trigger }) => trigger);
   assert.ok(triggers.includes("micro") && triggers.includes("tool"), `${triggers}`);
   for (const { triggers: names } of Object.values(WORDS)) for (const trigger of triggers) assert.ok(names[trigger]);
   assert.deepEqual(timeline.capacity, { tokens: 12_000, kind: "threshold" });
-  for (const { before, after, moment } of timeline.compactions) {
+  for (const { before, after, modelCall } of timeline.compactions) {
     for (const side of [before, after]) assert.ok(side.unexplained > 100, `${side.unexplained}`);
-    const next = timeline.moments[moment]?.tokens ?? 0;
+    const next = timeline.modelCalls[modelCall]?.tokens ?? 0;
     assert.ok(Math.abs(next / after.tokens - 1) < 0.15, `${after.tokens} after, ${next} in the next prompt`);
   }
   const [request, ...none] = timeline.requests;
@@ -332,7 +332,7 @@ function ownSession(): string {
 test("a transcript shows what layer 1 cleared, what the summary replaced and what that cost", () => {
   const timeline = readTimeline(ownSession());
   const [micro, auto] = timeline.compactions;
-  assert.deepEqual([micro?.trigger, micro?.moment, auto?.trigger, auto?.moment], ["micro", 2, "auto", 3]);
+  assert.deepEqual([micro?.trigger, micro?.modelCall, auto?.trigger, auto?.modelCall], ["micro", 2, "auto", 3]);
   assert.deepEqual(countFates(timeline, micro), { kept: 4, thought: 2, disk: 1 });
   assert.deepEqual(countFates(timeline, auto), { kept: 1, summarized: 6, disk: 1 });
   const sizes = [micro, auto].flatMap((each) => [each?.before.tokens, each?.after.tokens]);
@@ -429,7 +429,7 @@ test("the cost axis ends at the most expensive call, even if calls share a colum
   });
   const timeline = readTimeline(toJsonLines(userLine(0, "Go on."), ...calls));
   const { top, chart, texts } = chartOf(timeline, { view: "cost" });
-  const largest = Math.max(...timeline.moments.map(({ cost }) => sumOf(cost)));
+  const largest = Math.max(...timeline.modelCalls.map(({ cost }) => sumOf(cost)));
   assert.deepEqual([top, texts.includes("$0.25")], [largest, true]);
   const paths = [...chart.querySelectorAll("path[fill^='var(--cv']")].map((path) => path.getAttribute("d") ?? "");
   assert.match(paths.join(), new RegExp(`,${MARGIN.top}L`), "the expensive call reaches the top");

@@ -48,8 +48,8 @@ function scriptPane(lesson: Lesson, highlight: Highlight, isWhole: boolean): str
 /** How many tokens the whole width of the bar, or the height of a column, stands for. */
 function widestPrompt({ threshold, parent, tasks }: Run): number {
   const sizes = [parent, ...tasks].flatMap(({ calls }) =>
-    calls.flatMap(({ moment, compactions }) => [
-      moment.tokens,
+    calls.flatMap(({ modelCall, compactions }) => [
+      modelCall.tokens,
       ...compactions.map(({ compaction }) => compaction.before.tokens),
     ]),
   );
@@ -59,7 +59,7 @@ function widestPrompt({ threshold, parent, tasks }: Run): number {
 /** A lesson without a threshold has no bar. */
 function requestPane({ threshold, parent, tasks }: Run, span: number, request: Request, labels: Labels): string {
   const { label, read, fresh, cache } = request;
-  const isCached = [parent, ...tasks].some(({ calls }) => calls.some(({ moment }) => moment.usage?.read));
+  const isCached = [parent, ...tasks].some(({ calls }) => calls.some(({ modelCall }) => modelCall.usage?.read));
   const count = (name: string, text: string) => `<span><i class="${name}"></i> ${text}</span>`;
   return `<div class="request" data-span="${span}" data-unit="${labels.unit}">
 <p><b class="label">${label}</b> <b class="total">${number(read + fresh)} ${labels.unit}</b> <span class="cache">${cache}</span></p>

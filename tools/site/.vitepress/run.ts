@@ -4,7 +4,7 @@ import {
   type Compaction,
   type Extent,
   type Message,
-  type Moment,
+  type ModelCall,
   messagesAt,
   type Timeline,
 } from "../../trace/timeline.ts";
@@ -15,7 +15,7 @@ export type Call = {
   compactions: { added: Message[]; compaction: Compaction }[];
   /** The messages that were added since then. */
   added: Message[];
-  moment: Moment;
+  modelCall: ModelCall;
   reply: Message;
 };
 export type Conversation = { timeline: Timeline; calls: Call[] };
@@ -41,22 +41,22 @@ export function readRun(lesson: string): Run {
 
 function conversationIn(text: string): Conversation {
   const timeline = readTimeline(text);
-  const { moments, compactions, epochs } = timeline;
+  const { modelCalls, compactions, epochs } = timeline;
   let known: Extent = { epoch: 0, length: 0 };
   const addedUntil = ({ epoch, length }: Extent) => messagesAt(timeline, { epoch, length }, known.length);
-  const calls = moments.map((moment, i): Call => {
-    const before = compactions.filter((compaction) => compaction.moment === i);
+  const calls = modelCalls.map((modelCall, i): Call => {
+    const before = compactions.filter((compaction) => compaction.modelCall === i);
     const told = before.map((compaction) => {
       const added = addedUntil(compaction.before);
       known = compaction.after;
       return { added, compaction };
     });
-    const added = addedUntil(moment);
-    const length = epochs[moment.epoch]?.length ?? 0;
-    const [reply] = messagesAt(timeline, { epoch: moment.epoch, length }, moment.length);
+    const added = addedUntil(modelCall);
+    const length = epochs[modelCall.epoch]?.length ?? 0;
+    const [reply] = messagesAt(timeline, { epoch: modelCall.epoch, length }, modelCall.length);
     if (!reply) throw new Error("a model call without a reply");
-    known = { epoch: moment.epoch, length: moment.length + reply.blocks.length };
-    return { compactions: told, added, moment, reply };
+    known = { epoch: modelCall.epoch, length: modelCall.length + reply.blocks.length };
+    return { compactions: told, added, modelCall, reply };
   });
   return { timeline, calls };
 }

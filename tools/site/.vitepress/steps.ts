@@ -119,7 +119,7 @@ class Story {
   /** What the bar shows while no model call comes: how many tokens of the last prompt are in the cache. */
   get idle(): Request {
     const { labels, at, without, cold } = this;
-    const usage = this.talk.calls[at - 1]?.moment.usage;
+    const usage = this.talk.calls[at - 1]?.modelCall.usage;
     const read = usage && cold !== at ? totalOf(usage) - usage.input : 0;
     const cache = this.threshold && !without ? labels.cache(read) : ""; // a first lesson says less
     const state = read > 0 ? "idle warm" : "idle"; // idle: no message has a colour
@@ -129,7 +129,7 @@ class Story {
   /** What the model call sends that is due: the last one, the one for a summary, or the next, before or after compaction. */
   requestAt(name: string, summary?: Compaction): Request {
     const { labels, isOpen, idle, pending, isChild, without } = this;
-    const usage = summary ? summary.usage : this.talk.calls[isOpen ? this.at - 1 : this.at]?.moment.usage;
+    const usage = summary ? summary.usage : this.talk.calls[isOpen ? this.at - 1 : this.at]?.modelCall.usage;
     const cache = isOpen ? "" : idle.cache;
     const warm = idle.read > 0 ? "warm" : "";
     if (pending && !summary) {
@@ -235,7 +235,7 @@ class Story {
     const { labels } = this;
     const calls = toolCallsIn(reply);
     const results = this.resultsAfter(this.at);
-    const now = this.step("call", labels.call(this.count(), this.call?.moment.tokens ?? 0), { mark: "round" });
+    const now = this.step("call", labels.call(this.count(), this.call?.modelCall.tokens ?? 0), { mark: "round" });
     this.send();
     this.isOpen = true;
     this.add([now], this.step("reply", labels.reply), reply);
@@ -291,7 +291,7 @@ class Story {
       ? this.step("killed", labels.killed, { ...more, request: this.idle })
       : this.step(`run ${calls[0]?.tool}`, labels.rounds(replies.length), { ...more, ...lines });
     for (const [i, each] of replies.entries()) this.addRound(each, first + i, now, i < replies.length - 1);
-    const usage = first === 0 && this.threshold ? this.call?.moment.usage : undefined; // after the first, how the cache works
+    const usage = first === 0 && this.threshold ? this.call?.modelCall.usage : undefined; // after the first, how the cache works
     if (usage) this.step("call", labels.cached(this.count(), totalOf(usage) - usage.read));
     return !this.isKilled;
   }
@@ -363,7 +363,7 @@ class Story {
       if (item.message && isTaken(item.message)) item.struck = struck;
       item.until = now;
     }
-    const usage = this.call?.moment.usage;
+    const usage = this.call?.modelCall.usage;
     const isCached = (usage?.read ?? 0) > 0;
     const same = isCached ? sharedStart(timeline, compaction) : 0;
     for (const [i, message] of messagesAt(timeline, compaction.after).entries()) {
