@@ -18,45 +18,21 @@ const write = (file: string, text: string) => {
   writeFileSync(join(root, file), text);
 };
 
-const lesson = (header: string, step: number, more: string) => `/**
- * ${header}
+write(
+  "agents/s01_count.ts",
+  `/**
+ * s01: count
  */
 // #region config
-const STEP = ${step}; // per call
+const STEP = 1; // per call
 export const LIMIT = 2_000;
 // #endregion
 // #region count
-/** One more. */
-export function count(n: number): number {
-  if (n > LIMIT) {
-    throw new Error("too many");
-  }
-
-  return n + STEP;
-}
-
-// Two more.
-const twice = (n: number) =>
-  count(count(n));
-const last = 1;
+export const count = (n: number) => n + STEP;
 // #endregion
-${more}`;
-const TOOLS =
-  'addTool({\n  name: "down",\n  run: (n) => n - STEP,\n});\naddTool({ name: "up", run: (n) => n + STEP });';
-write("agents/s01_count.ts", lesson("s01: count\n *\n * Counting is adding.", 1, ""));
-write("agents/s02_tools.ts", lesson("s02: tools\n *\n * A tool.", 2, `// #region tools\n${TOOLS}\n// #endregion\n`));
-for (const page of ["docs/s01_count.md", "docs/s02_tools.md"]) write(page, "");
-
-/** Syncs a page with one directive, and returns what was written there. `=` begins an inline directive. */
-async function sync(directive: string): Promise<string> {
-  const inline = directive.startsWith("=");
-  const start = inline ? `It is <!--${directive} -->` : `<!-- sync: ${directive} -->\n`;
-  const end = inline ? "<!--/-->\n" : "<!-- /sync -->\n";
-  write("docs/page.md", start + end);
-  assert.deepEqual(await docs("sync", root), []);
-  assert.deepEqual(await docs("check", root), []);
-  return readFileSync(join(root, "docs/page.md"), "utf8").slice(start.length, -end.length);
-}
+`,
+);
+write("docs/s01_count.md", "");
 
 /** Checks a page and returns what is wrong with it. */
 async function check(page: string): Promise<string[]> {
@@ -65,103 +41,17 @@ async function check(page: string): Promise<string[]> {
 }
 
 const fence = (language: string, text: string) => `\`\`\`${language}\n${text}\n\`\`\`\n`;
-/** Returns the block that shows this text of s02. */
-const shown = (text: string, ...lines: [from: number, to: number][]) => {
-  const links = lines.map(
-    ([from, to]) => `[${from === to ? from : `${from}–${to}`}](../agents/s02_tools.ts#L${from}-L${to})`,
-  );
-  return `<sub>\`agents/s02_tools.ts\`, lines ${links.join(", ")}</sub>\n\n${fence("ts", text)}`;
-};
-
-test("a declaration is shown with its comment and a link to its lines", async () => {
-  const text = lesson("", 2, "").split(/(?=\/\*\* One)|\n\n(?=\/\/ Two)/)[1] ?? "";
-  assert.equal(await sync("region s02 count: count"), shown(text, [11, 18]));
-});
-
-test("adjacent declarations are shown together, and others with a blank line between them", async () => {
-  assert.equal(await sync("region s02 tools: addTool down, addTool up"), shown(TOOLS, [26, 30]));
-  const text = "const last = 1;\n\n// Two more.\nconst twice = (n: number) =>\n  count(count(n));";
-  assert.equal(await sync("region s02 count: last, twice"), shown(text, [23, 23], [20, 22]));
-});
-
-test("lines are found by their text and shown without their indentation", async () => {
-  const text = 'if (n > LIMIT) {\n  throw new Error("too many");\n}\n\nreturn n + STEP;';
-  assert.equal(await sync('region s02 count: "if (n" to "}", "return"'), shown(text, [13, 15], [17, 17]));
-});
-
-test("a table shows which regions are new, changed or the same as in the lesson before", async () => {
-  const table = `| region | | lines | diff |
-| :- | :- | -: | :- |
-| [\`config\`](../agents/s02_tools.ts#L7-L8) | changed | 2 | +1 −1 |
-| [\`tools\`](../agents/s02_tools.ts#L26-L30) | new | 5 | +5 −0 |
-| \`count\` | same | | |
-`;
-  assert.equal(await sync("changes s02"), table);
-});
-
-test("the table of lessons has each idea, its lines and the time to read it", async () => {
-  write("docs/s01_count.md", "word ".repeat(200));
-  const table = `| lesson | the idea | lines | added | reading |
-| :- | :- | -: | -: | -: |
-| [s01: count](s01_count.md) | Counting is adding | [24](../agents/s01_count.ts) | +15 | 2 min |
-| [s02: tools](s02_tools.md) | A tool | [31](../agents/s02_tools.ts) | +6 | 1 min |
-`;
-  assert.equal(await sync("lessons"), table);
-});
 
 test("a command runs in a copy of the project, and its streams are shown in order, with its exit code", async () => {
   const command = "echo '```'; rm -r agents; cat a >&2; echo ~ toolu_0123456789; exit 3";
   const output = "```\ncat: a: No such file or directory\n~ toolu_01\n(exit code 3)";
-  assert.equal(await sync(`run ${command}`), `\`${fence("console", `$ ${command}\n${output}`).trimEnd()}\`\n`);
-});
-
-test("a directive can ask for the head and tail of an output", async () => {
-  assert.equal(await sync("run head 1 tail 2: seq 9"), fence("console", "$ seq 9\n1\n[…]\n8\n9"));
-});
-
-test("the history that a compaction left has a line for each block", async () => {
-  const call = { type: "tool_use", id: "a", name: "bash", input: { command: "ls" } };
-  const result = { type: "tool_result", tool_use_id: "a", content: `${"x".repeat(81)}\n\n2\n3` };
-  const texts = ["[Conversation compressed.]", ...[1, 2, 3, 4].map((n) => `<file path="${n}">`)];
-  const messages = [
-    { role: "user", content: texts.map((text) => ({ type: "text", text })) },
-    { role: "assistant", content: [call] },
-    { role: "user", content: [result] },
-  ];
-  const state = {};
-  const lines = [
-    { message: { role: "user", content: "go" }, state },
-    { type: "compaction", trigger: "auto", messages, state },
-  ];
-  write("t.jsonl", `${lines.map((line) => JSON.stringify(line)).join("\n")}\n`);
-  const after = `user       text         [Conversation compressed.]
-           text         <file path="1">
-           text         <file path="2">
-           text         … 2 more files
-assistant  tool_use     bash command: ls
-user       tool_result  ${"x".repeat(80)} …
-                        … more lines: 2`;
-  assert.equal(await sync("history t.jsonl auto"), fence("text", after));
-  assert.deepEqual(await check("<!-- sync: history t.jsonl tool -->\n<!-- /sync -->"), [
-    `1: history t.jsonl tool: ${root}/t.jsonl has no compaction with the trigger tool`,
-  ]);
-});
-
-test("a constant is shown within a sentence, even if it isn't exported", async () => {
-  assert.equal(await sync("= const s01 LIMIT"), "2,000");
-  assert.equal(await sync("= const s01 STEP"), "1");
-});
-
-test("results of the bench are shown in a table and within a sentence", async () => {
-  write(
-    "tools/bench/public.json",
-    '{ "replies": 1234.567, "strategies": { "two": { "cost": 1.234, "grounded": 0.5678 } } }',
+  write("docs/page.md", `<!-- sync: run ${command} -->\n<!-- /sync -->\n`);
+  assert.deepEqual([await docs("sync", root), await docs("check", root)], [[], []]);
+  const shown = `\`${fence("console", `$ ${command}\n${output}`).trimEnd()}\`\n`;
+  assert.equal(
+    readFileSync(join(root, "docs/page.md"), "utf8"),
+    `<!-- sync: run ${command} -->\n${shown}<!-- /sync -->\n`,
   );
-  assert.equal(await sync("= bench replies 1"), "1,234.6");
-  assert.equal(await sync("= cost two"), "1.23");
-  assert.equal(await sync("= grounded two"), "56.8");
-  write("tools/bench/public.json", readFileSync(ours("tools/bench/public.json"), "utf8"));
-  assert.match(await sync("bench strategies"), /^\| strategy .*\n.*\n(\| .* \|\n)+$/);
 });
 
 test("stale figures are reported and drawn again", async () => {
@@ -223,17 +113,20 @@ test("the first stale line of a page is reported", async () => {
 });
 
 test("a wrong directive is reported, with what it could say instead", async () => {
+  const line = { message: { role: "user", content: "go" }, state: {} };
+  write("t.jsonl", `${JSON.stringify(line)}\n`);
   const region = ['region s01 config: "X"', "region s01 config: X", "region s01 X: X"];
-  const page = ["changes s03", "heading s01", ...region]
+  const page = ["changes s03", "heading s01", ...region, "history t.jsonl tool"]
     .map((directive) => `<!-- sync: ${directive} -->\n<!-- /sync -->`)
     .join("\n");
   assert.deepEqual(await check(`${page}\nIt is <!--= const s01 X -->1<!--/-->`), [
-    "1: changes s03: there is no lesson s03; there are s01, s02",
+    "1: changes s03: there is no lesson s03; there are s01",
     "3: heading s01: there is no kind heading; there are region, changes, run, lessons, history, bench",
     '5: region s01 config: "X": the region has no line with X',
     "7: region s01 config: X: there is no declaration X; there are STEP, LIMIT",
     "9: region s01 X: X: there is no region X; there are config, count",
-    "11: const s01 X: there is no constant X; there are STEP, LIMIT",
+    `11: history t.jsonl tool: ${root}/t.jsonl has no compaction with the trigger tool`,
+    "13: const s01 X: there is no constant X; there are STEP, LIMIT",
   ]);
 });
 
@@ -270,7 +163,7 @@ test("code that is too wide is reported", async () => {
   ]);
 });
 
-test("a Chinese page has Chinese tables, and is reported if its English page has changed", async () => {
+test("a Chinese page is reported if its English page has changed", async () => {
   const run = "<!-- sync: run echo hi -->\n<!-- /sync -->\n";
   write("docs/page.md", `# Page\n\nOne.\n\n## Two\n\n${run}`);
   write("docs/zh/page.md", `# 页面\n\n一。\n\n## 二\n\n${run}`);
@@ -285,14 +178,6 @@ test("a Chinese page has Chinese tables, and is reported if its English page has
   assert.match(sections ?? "", /^docs\/zh\/page\.md: it has 2 sections, and docs\/page\.md has 3/);
   assert.match(changed ?? "", /^docs\/zh\/page\.md:6: "Two" in docs\/page\.md has changed: compare/);
   assert.match(parts ?? "", /^docs\/zh\/page\.md:6: docs\/page\.md generates other parts here: none/);
-
-  write("docs/page.md", "");
-  write("docs/zh/page.md", "<!-- sync: lessons -->\n<!-- /sync -->\n<!-- sync: changes s02 -->\n<!-- /sync -->\n");
-  for (const name of ["s01_count", "s02_tools"]) write(`docs/zh/${name}.md`, "# 计数\n> 计数就是加法。\n");
-  await docs("sync", root);
-  const page = readFileSync(join(root, "docs/zh/page.md"), "utf8");
-  assert.match(page, /\| 课程 \|.*\n.*\n\| \[计数\]\(s01_count\.md\) \| 计数就是加法 \| \[24\]\(\.\.\/\.\.\/agents/);
-  assert.match(page, /\| 有改动 \|.*\n.*\| 新增 \|/);
   rmSync(join(root, "docs/zh"), { recursive: true });
 });
 
