@@ -953,6 +953,13 @@ describe("the program", { concurrency: true }, () => {
     return messages.map((message) => JSON.stringify({ message, ...known })).join("\n");
   };
 
+  /** Returns the path of the only transcript of a program. */
+  const transcriptIn = (cwd: string) => {
+    const names = fs.readdirSync(join(cwd, ".transcripts")).filter((name) => name.endsWith(".jsonl"));
+    assert.equal(names.length, 1, "transcripts");
+    return join(cwd, ".transcripts", names[0] ?? "");
+  };
+
   test("has /compact, with or without what to keep, and prints tokens and threshold after each turn", async (t) => {
     const input = "/compact\nhello\n/compact the names\n/clear the build folder\n/compact.ts is broken\n";
     const env = { CONTEXT_WINDOW: "100000" };
@@ -985,9 +992,7 @@ describe("the program", { concurrency: true }, () => {
     assert.equal(await run.ended, 1, "a request failed");
     assert.match(run.screen(), /Extra inputs.*\/clear.*here I am/s);
     assert.deepEqual(run.journal.at(-1)?.request.messages, [user("and now?")]);
-    const names = fs.readdirSync(join(run.cwd, ".transcripts")).filter((name) => name.endsWith(".jsonl"));
-    assert.equal(names.length, 1, "it goes on in the same transcript");
-    const [cleared, next] = linesOf(join(run.cwd, ".transcripts", names[0] ?? "")).slice(-3);
+    const [cleared, next] = linesOf(transcriptIn(run.cwd)).slice(-3); // the same transcript as before /clear
     const { trigger, messages, todos, state } = cleared;
     assert.deepEqual([trigger, messages, todos, state.files], ["clear", [], [], []]);
     assert.deepEqual(next.message, user("and now?"));
@@ -1010,6 +1015,21 @@ describe("the program", { concurrency: true }, () => {
       const { messages = [] } = run.journal[0]?.request ?? {};
       assert.deepEqual([messages[0], ...messages.slice(2)], [user(last), user("explain data.jsonl")]);
     }
+  });
+
+  test("goes on with -c after kill -9 in a command: no complete line is lost, even if half a line follows", async (t) => {
+    const run = await start(t, lesson, ["-y", "delete all logs"], { replies: [bash("kill -9 $PPID")] });
+    await run.ended;
+    assert.equal(run.child.signalCode, "SIGKILL", run.screen());
+    const text = fs.readFileSync(transcriptIn(run.cwd), "utf8");
+    const left = `${text}{"message":{"role":"user","content":[{"type":"tool_re`;
+    const files = { ".transcripts/transcript_1_1.jsonl": left };
+    const next = await start(t, lesson, ["-c", "how many are left?"], { files, replies: [say("ten")] });
+    assert.equal(await next.ended, 0, next.screen());
+    assert.match(next.screen(), /delete all logs/, "it prints the last request");
+    const { messages = [] } = next.journal[0]?.request ?? {};
+    assert.deepEqual(outline(messages), ["delete all logs", "calls", "results", "note", "how many are left?"]);
+    assert.equal(resultsIn(messages)[0]?.failed, true, "the result of the command is an error");
   });
 
   test("says in one line what is wrong if there is nothing to continue", async (t) => {
