@@ -212,7 +212,16 @@ export function turn(lesson: Lesson, replies: Reply[], talk: Talk & { request?: 
   return watchTurn(messages, replies, () => lesson.runTurn(messages, request, optionsFor(lesson, options)));
 }
 
-/** The same with agentLoop alone. Here `messages` already ends with the request. */
+/** Carries out a request and presses Ctrl-C while it runs the command WAIT. */
+export async function interruptedTurn(lesson: Lesson, replies: Reply[], talk: Talk & { request?: string } = {}) {
+  const stop = new AbortController();
+  const running = turn(lesson, replies, { ...talk, signal: stop.signal });
+  await until(() => existsSync("begun"));
+  stop.abort(new Error("interrupted"));
+  return running;
+}
+
+/** The same as `turn`, but with agentLoop alone. Here `messages` already ends with the request. */
 export function loop(lesson: Lesson, replies: Reply[], talk: Talk = {}) {
   const { messages = [user("go")], ...options } = talk;
   return watchTurn(messages, replies, () => lesson.agentLoop(messages, optionsFor(lesson, options)));

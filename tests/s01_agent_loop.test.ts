@@ -2,7 +2,7 @@
 // command prints, and the terminal behaves as its user expects.
 
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, type TestContext } from "node:test";
 import { setFlagsFromString } from "node:v8";
@@ -10,7 +10,8 @@ import { runInNewContext } from "node:vm";
 import { type Failure, type Reply, type ReplyBlock, scripted, startServer } from "../tools/api/server.ts";
 import * as harness from "./harness.ts";
 
-const { bash, blocksOf, call, expectRejection, folder, goOn, isRunning, loop, onEach, PASS, plain } = harness;
+const { bash, blocksOf, call, expectRejection, folder, goOn, interruptedTurn, isRunning, loop, onEach, PASS, plain } =
+  harness;
 const { resultsIn, say, server, start, step, test, textsIn, turn, until, use, user, WAIT } = harness;
 const s01 = await import("../agents/s01_agent_loop.ts");
 const s02 = await import("../agents/s02_tool_use.ts");
@@ -23,12 +24,15 @@ const STOPPED = /interrupt|cancel|stop|abort|ctrl-c/i;
 const never = new AbortController().signal;
 const isThere = (name: string, cwd = folder) => existsSync(join(cwd, name));
 const rolesOf = (messages: harness.Messages) => messages.map(({ role }) => role);
+const typesIn = (message = user("")) => blocksOf(message).map(({ type }) => type);
+const outcomes = (results: { failed: boolean }[]) => results.map(({ failed }) => (failed ? "an error" : "no error"));
 const outputs = (results: { text: string }[]) => results.map(({ text }) => text);
 const pidIn = (name: string, cwd: string) => Number(readFileSync(join(cwd, name), "utf8"));
 const hasPid = (name: string, cwd: string) => isThere(name, cwd) && pidIn(name, cwd) > 0;
 const hasEnded = (name: string, cwd: string) => !hasPid(name, cwd) || !isRunning(pidIn(name, cwd));
-/** Runs until it's killed or its folder is gone, with a child that ignores SIGTERM. Two files have their ids. */
-const ENDLESS = `(trap '' TERM; sh -c 'echo $PPID' > child; while [ -e child ]; do sleep 1; done) & echo $$ > parent
+/** Runs until SIGTERM, with a child that ignores it, or until its folder is gone. Two files have their ids. */
+const ENDLESS = `(trap '' TERM; sh -c 'echo $PPID' > child; while [ -e child ]; do sleep 1; done) &
+trap ': > polite; exit' TERM; echo $$ > parent
 while [ -e child ] || [ -e parent ]; do wait; done`;
 const isUp = (cwd: string) => hasPid("child", cwd) && hasPid("parent", cwd);
 const bothEnd = (cwd: string) => until(() => hasEnded("child", cwd) && hasEnded("parent", cwd));
@@ -41,7 +45,6 @@ const SLOWLY: Failure = { kind: "slow", delay: 50 };
 const BUSY: Failure = { kind: "status", status: 529, retryAfter: 0.01 };
 const MALFORMED: Failure = { kind: "status", status: 400, message: "this request is malformed" };
 
-const kindOf = ({ failed }: { failed: boolean }) => (failed ? "an error" : "no error");
 const WHY = /^\w+: .*\w/; // an error's name and its message
 beforeEach(harness.emptyWorkspace);
 
@@ -80,14 +83,8 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
     const before: string[] = []; // what had run when each question was asked
     const approve = async () => void before.push(isThere("log") ? readFileSync("log", "utf8") : "");
     const { messages, results } = await loop(lesson, [call(...content), say("done")], { approve });
-    assert.deepEqual(
-      results.map(({ id, text }) => [id, text]),
-      [
-        ["call_1", "1"],
-        ["call_2", "1\n2"],
-        ["call_3", "1\n2\n3"],
-      ],
-    );
+    const printed = results.map(({ id, text }) => `${id}: ${text}`);
+    assert.deepEqual(printed, ["call_1: 1", "call_2: 1\n2", "call_3: 1\n2\n3"]);
     assert.deepEqual(before, ["", "1\n", "1\n2\n"]);
     assert.deepEqual(rolesOf(messages), ["user", "assistant", "user", "assistant"]);
   });
@@ -97,21 +94,6 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
     assert.deepEqual([ran.results.length, ran.sent.length], [1, 2], "results, and calls of the model");
     const ended = await loop(lesson, [{ ...say("nothing to do"), stop_reason: "tool_use" }]);
     assert.deepEqual([ended.error, ended.sent.length], [undefined, 1]);
-  });
-
-  test("sends thinking back unchanged, even between calls", async () => {
-    const thinking = { type: "thinking", thinking: "first this" } as const;
-    const command = use("bash", { command: "true" });
-    const reply = call(thinking, { type: "redacted_thinking" }, command, thinking, command);
-    const { messages } = await loop(lesson, [reply, say("ok")]);
-    const types = blocksOf(messages[1] ?? user("")).map(({ type }) => type);
-    assert.deepEqual(types, ["thinking", "redacted_thinking", "tool_use", "thinking", "tool_use"]);
-    await goOn(lesson, messages);
-  });
-
-  test("runs for more than fifty rounds if the model keeps calling tools", async () => {
-    const { error, sent } = await loop(lesson, [...Array(51).fill(call(use("none", {}))), say("done")]);
-    assert.deepEqual([error, sent.length], [undefined, 52]);
   });
 
   for (const [part, count, what] of [
@@ -127,17 +109,9 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
       };
       const calls = bash(...Array(count).fill("true"));
       const { results } = await loop(lesson, [calls], { signal: stop.signal, approve });
-      assert.deepEqual(results.map(kindOf), Array(count).fill("an error"), "one for each call");
+      assert.deepEqual(outcomes(results), Array(count).fill("an error"), "one for each call");
     });
   }
-
-  test("a no reaches the model with everything the user said", async () => {
-    const approve = async () => {
-      throw new Error(`the user said no: ${"because ".repeat(100)}that is all`);
-    };
-    const { results } = await loop(lesson, [bash("true"), say("ok")], { approve });
-    assert.match(results[0]?.text ?? "", /no: (because ){100}that is all/);
-  });
 
   test("a call that can't be started tells the model and the user what went wrong, and the next call runs", async () => {
     const [wrong, after] = ["echo a\0b", "echo after"].map((command) => use("bash", { command }));
@@ -228,7 +202,7 @@ onEach({ s01, s02, s06 }, (lesson, test) => {
       stop.signal.throwIfAborted();
     };
     const asked = await loop(lesson, [bash("touch a", "touch b")], { signal: stop.signal, approve });
-    assert.deepEqual(asked.results.map(kindOf), ["an error", "an error"]);
+    assert.deepEqual(outcomes(asked.results), ["an error", "an error"]);
     assert.deepEqual([isThere("a"), isThere("b")], [false, false]);
     await goOn(lesson, asked.messages);
     const { error, sent } = await loop(lesson, [], { signal: stop.signal });
@@ -238,31 +212,17 @@ onEach({ s01, s02, s06 }, (lesson, test) => {
 });
 
 onEach({ s01, s06 }, (lesson, test) => {
-  /** Checks that a note after this request says it was stopped. A prompt without the request is fine. */
-  function checkStopped(prompt: harness.Messages, request: string): void {
-    const texts = textsIn(prompt);
-    if (!texts.includes(request)) return;
-    assert.match(texts[texts.indexOf(request) + 1] ?? "nothing", STOPPED, `the note after "${request}"`);
-  }
-  /** Presses Ctrl-C while a turn runs the command WAIT. */
-  async function interruptedTurn(reply: Reply, request: string) {
-    const stop = new AbortController();
-    const running = turn(lesson, [reply], { signal: stop.signal, request });
-    await until(() => isThere("begun"));
-    stop.abort(new Error("interrupted"));
-    return running;
+  /** Sends one more request after a turn that was stopped, and checks that a note tells the model so. */
+  async function goOnStopped(messages: harness.Messages): Promise<harness.Messages> {
+    const prompt = await goOn(lesson, messages);
+    const [request, note = "nothing"] = textsIn(prompt);
+    assert.equal(request, "go");
+    assert.match(note, STOPPED, "the note after the request");
+    return prompt;
   }
 
   describe("a turn", () => {
     step("runTurn");
-    test("adds its request and ends with the answer", async () => {
-      const { messages } = await turn(lesson, [say("fine")], { request: "first" });
-      const { error } = await turn(lesson, [bash("echo ran"), say("All done.")], { messages, request: "second" });
-      assert.equal(error, undefined);
-      assert.deepEqual(textsIn(messages), ["first", "second"]);
-      assert.deepEqual(textsIn(messages.slice(-1), "assistant"), ["All done."]);
-    });
-
     for (const [what, failures] of [
       ["the API stays busy", [BUSY, BUSY, BUSY]],
       ["the stream breaks in the middle", [{ kind: "drop" }]],
@@ -273,19 +233,18 @@ onEach({ s01, s06 }, (lesson, test) => {
         const { error, messages, results } = await turn(lesson, [bash("echo kept"), bash("echo never")]);
         assert.notEqual(error, undefined, "it throws");
         assert.deepEqual(outputs(results), ["kept"]);
-        checkStopped(await goOn(lesson, messages), "go");
+        await goOnStopped(messages);
       });
     }
 
     test("keeps its calls, each with its result, if Ctrl-C stops it in a command, and the model is told", async () => {
-      const { error, messages, results, sent } = await interruptedTurn(bash("echo first", WAIT, "touch never"), "go");
+      const replies = [bash("echo first", WAIT, "touch never")];
+      const { error, messages, results, sent } = await interruptedTurn(lesson, replies);
       assert.notEqual(error, undefined, "it throws");
       assert.equal(sent.length, 1, "calls of the model");
       assert.deepEqual([results[0]?.text, results[2]?.failed, isThere("never")], ["first", true, false]);
       assert.match(results[1]?.text ?? "", /^begun\n/);
-      const prompt = await goOn(lesson, messages);
-      assert.equal(textsIn(prompt)[0], "go");
-      checkStopped(prompt, "go");
+      await goOnStopped(messages);
     });
 
     test("keeps nothing of a reply that Ctrl-C stops, and the model is told", async () => {
@@ -297,9 +256,7 @@ onEach({ s01, s06 }, (lesson, test) => {
       stop.abort(new Error("interrupted"));
       const { error, messages } = await running;
       assert.notEqual(error, undefined, "it throws");
-      const prompt = await goOn(lesson, messages);
-      assert.equal(textsIn(prompt)[0], "go");
-      checkStopped(prompt, "go");
+      const prompt = await goOnStopped(messages);
       assert.doesNotMatch(JSON.stringify(prompt), /word/);
     });
 
@@ -320,9 +277,7 @@ onEach({ s01, s06 }, (lesson, test) => {
       server.fail(PASS, PASS, MALFORMED);
       const { messages, results } = await turn(lesson, [bash("echo one"), bash("echo two")]);
       assert.deepEqual(outputs(results), ["one"]);
-      const prompt = await goOn(lesson, messages);
-      assert.equal(textsIn(prompt)[0], "go");
-      checkStopped(prompt, "go");
+      await goOnStopped(messages);
     });
 
     test("drops nothing if the account has no credit, and the model is told that it stopped", async () => {
@@ -332,49 +287,34 @@ onEach({ s01, s06 }, (lesson, test) => {
       const { error, messages, results } = await turn(lesson, [bash("echo paid")]);
       assert.match(error ?? "", /credit balance/);
       assert.deepEqual(outputs(results), ["paid"]);
-      const prompt = await goOn(lesson, messages);
-      assert.equal(textsIn(prompt)[0], "go");
-      checkStopped(prompt, "go");
+      await goOnStopped(messages);
     });
 
-    for (const what of ["Ctrl-C in a command", "Ctrl-C before the reply", "a 529"]) {
-      test(`that was stopped by ${what} isn't carried on unasked, even if the next request is rejected`, async () => {
-        const request = "delete build/";
-        let messages: harness.Messages = [];
-        if (what === "a 529") {
-          for (const message of Array(3).fill(/Overloaded/)) expectRejection(message);
-          server.fail(BUSY, BUSY, BUSY);
-          await turn(lesson, [], { messages, request });
-        } else if (what === "Ctrl-C in a command") messages = (await interruptedTurn(bash(WAIT), request)).messages;
-        else await turn(lesson, [], { messages, request, signal: AbortSignal.abort(new Error("interrupted")) });
-        expectRejection(/malformed/);
-        server.fail(MALFORMED);
-        await turn(lesson, [], { messages, request: "now this" });
-        const { error, sent } = await turn(lesson, [say("You're welcome.")], { messages, request: "thanks" });
-        assert.equal(error, undefined);
-        checkStopped(sent[0]?.messages ?? [], request);
-      });
-    }
+    test("that was stopped by Ctrl-C isn't carried on unasked, even if the next request is rejected", async () => {
+      const request = "delete build/";
+      const { messages } = await interruptedTurn(lesson, [bash(WAIT)], { request });
+      expectRejection(/malformed/);
+      server.fail(MALFORMED);
+      await turn(lesson, [], { messages, request: "now this" });
+      const { error, sent } = await turn(lesson, [say("You're welcome.")], { messages, request: "thanks" });
+      assert.equal(error, undefined);
+      const texts = textsIn(sent[0]?.messages ?? []);
+      if (!texts.includes(request)) return; // without the request, nothing needs a note
+      assert.match(texts[texts.indexOf(request) + 1] ?? "nothing", STOPPED, "the note after the request");
+    });
   });
 });
 
 // s06 shortens the prompt instead.
 onEach({ s01 }, (lesson, test) => {
   step("runTurn");
-  test("the conversation recovers from results that make every prompt too long, even if Ctrl-C followed them", async (t) => {
-    const stop = new AbortController();
-    const running = turn(lesson, [bash("seq 20000", WAIT)], { signal: stop.signal });
-    await until(() => isThere("begun"));
-    stop.abort(new Error("interrupted"));
-    const { messages } = await running;
-    const { contextLimit } = server;
+  test("the conversation recovers from results that make every prompt too long, even if Ctrl-C followed them", async () => {
+    const { messages } = await interruptedTurn(lesson, [bash("seq 20000", WAIT)]);
     server.contextLimit = 5_000;
-    t.after(() => {
-      server.contextLimit = contextLimit;
-    });
     expectRejection(/prompt is too long/);
     assert.match((await turn(lesson, [], { messages, request: "and now?" })).error ?? "", /too long/);
     assert.equal((await turn(lesson, [say("Here I am.")], { messages, request: "hello?" })).error, undefined);
+    server.contextLimit = 200_000;
   });
 
   test("drops what is too large for the API (413), and the conversation goes on", async () => {
@@ -405,30 +345,18 @@ onEach({ s01, s06 }, (lesson, test) => {
       test(`runs the calls of a reply with ${what}, but doesn't send that block back`, async () => {
         const { error, messages, results } = await loop(lesson, [call(...content), say("ok")]);
         assert.equal(error, undefined);
-        const types = blocksOf(messages[1] ?? user("")).map(({ type }) => type);
-        assert.deepEqual([types, outputs(results)], [kept.map(({ type }) => type), ["ran", "ran"]]);
+        assert.deepEqual([typesIn(messages[1]), outputs(results)], [kept.map(({ type }) => type), ["ran", "ran"]]);
         await goOn(lesson, messages);
       });
     }
-
-    test("accepts a reply that is only text or only a call", async () => {
-      const replies = [bash("echo ran"), say("fine")].map((reply) => ({ ...reply, thinks: false }));
-      const { error, messages, results } = await loop(lesson, replies);
-      assert.deepEqual([error, outputs(results), textsIn(messages, "assistant")], [undefined, ["ran"], ["fine"]]);
-    });
 
     test("keeps text unchanged in any language and drops thinking after it", async () => {
       const text: ReplyBlock = { type: "text", text: "完成了。\n" };
       const { error, messages } = await loop(lesson, [call(before, text, after, command), call(before, text, after)]);
       assert.equal(error, undefined);
       assert.deepEqual(textsIn(messages, "assistant"), [text.text, text.text]);
-      assert.deepEqual(
-        [1, 3].map((i) => blocksOf(messages[i] ?? user("")).map(({ type }) => type)),
-        [
-          ["thinking", "text", "thinking", "tool_use"],
-          ["thinking", "text"],
-        ],
-      );
+      assert.deepEqual(typesIn(messages[1]), ["thinking", "text", "thinking", "tool_use"]);
+      assert.deepEqual(typesIn(messages[3]), ["thinking", "text"]);
       await goOn(lesson, messages);
     });
 
@@ -488,14 +416,6 @@ onEach({ s01, s06 }, (lesson, test) => {
       assert.equal(output, `${folder}\nout 1\nerr 1\nout 2\nerr 2`);
     });
 
-    test("runs a command in the workspace even after the folder was deleted and made again", async (t) => {
-      t.after(() => process.chdir(folder));
-      rmSync(folder, { recursive: true });
-      mkdirSync(folder);
-      writeFileSync(join(folder, "new"), "here");
-      assert.equal(await run("cat new"), "here");
-    });
-
     test("says how a command ended unless with exit code 0, and says so if there was no output", async () => {
       assert.match(await run("echo some; exit 3"), /^some\n.*\b3\b/);
       assert.match(await run("true"), /./);
@@ -519,14 +439,11 @@ onEach({ s01, s06 }, (lesson, test) => {
       }
     });
 
-    test("doesn't split multi-byte characters in long output", async () => {
-      assert.doesNotMatch(await run("yes x中文字 | head -n 9000"), /\ufffd/);
-    });
-
     test("keeps the head and tail of a command that prints 10 MB, and little else", async () => {
-      const output = await run("echo HEAD; yes | head -c 10000000; echo TAIL");
+      const output = await run("echo HEAD; yes 中文字 | head -n 1000000; echo TAIL");
       assert.ok(output.length <= 1_000_000, `${output.length} characters`);
-      assert.match(output, /^HEAD\ny\n[\s\S]*\n.*[^y\n].*\n[\s\S]*y\nTAIL$/);
+      assert.match(output, /^HEAD\n中文字\n[\s\S]*\n.*[^中文字\n].*\n[\s\S]*中文字\nTAIL$/);
+      assert.doesNotMatch(output, /\ufffd/, "half characters");
     });
   });
 
@@ -539,13 +456,6 @@ onEach({ s01, s06 }, (lesson, test) => {
 });
 
 // --- in parallel, each test in its own folder -------------------------------------------------------------------------
-
-const signals: [pid: number, signal?: string | number][] = []; // all signals sent
-const { kill } = process;
-process.kill = (...signal) => {
-  signals.push(signal);
-  return kill.apply(process, signal);
-};
 
 step("program");
 describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
@@ -576,10 +486,8 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
       await until(() => isUp(cwd));
       stop.abort();
       assert.match(await running, /^begun\n.+/);
-      const group = -pidIn("parent", cwd);
-      const sent = signals.flatMap(([pid, signal]) => (pid === group ? [signal] : []));
-      assert.match(sent.join(" "), /^SIGTERM( 0)+ SIGKILL$/, "0 asks whether anything is left");
       await bothEnd(cwd);
+      assert.ok(isThere("polite", cwd), "the parent had time to end by itself");
     });
 
     test("bash ends a command that takes too long, even if garbage is collected meanwhile, and says how long it had", async (t) => {

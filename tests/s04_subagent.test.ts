@@ -7,7 +7,7 @@ import type { Failure, Reply } from "../tools/api/server.ts";
 import * as harness from "./harness.ts";
 
 const { bash, call, expectRejection, folder, goOn, onEach, PASS, plain } = harness;
-const { resultsIn, say, server, step, turn, until, use, user, WAIT } = harness;
+const { resultsIn, say, server, step, turn, use, user, WAIT } = harness;
 const s04 = await import("../agents/s04_subagent.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
 
@@ -94,14 +94,10 @@ onEach({ s04, s06 }, (lesson, test) => {
   }
 
   test("Ctrl-C stops the subagent with its parent, and every call has a result", async () => {
-    const stop = new AbortController();
     const both = call(use("task", { prompt: "wait" }), use("bash", { command: "touch never" }));
     const commands = [WAIT, "touch never"].map((command) => use("bash", { command }));
     const child = call({ type: "text", text: "half an answer" }, ...commands);
-    const running = turn(lesson, [both, child], { signal: stop.signal });
-    await until(() => existsSync("begun"));
-    stop.abort(new Error("interrupted"));
-    const { error, messages, results, sent } = await running;
+    const { error, messages, results, sent } = await harness.interruptedTurn(lesson, [both, child]);
     assert.notEqual(error, undefined);
     assert.equal(sent.length, 2, "calls of the model");
     for (const { text, failed } of results) assert.match(`${failed} ${text}`, /^true (?!.*half an answer)./);
