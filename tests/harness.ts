@@ -109,17 +109,22 @@ export const textsIn = (messages: Messages, role: "user" | "assistant" = "user")
     .filter((message) => message.role === role)
     .flatMap(blocksOf)
     .flatMap((block) => (block.type === "text" ? block.text : []));
-/** Puts a history in one form, so that histories that mean the same to the API are equal. */
-export const plain = (messages: Messages) =>
-  messages.map((message) => ({
-    role: message.role,
-    blocks: blocksOf(message).map((block) => {
-      if (block.type === "text") return { type: "text", text: block.text };
-      return block.type === "tool_result"
-        ? { type: "tool_result", ...resultsIn([{ role: "user", content: [block] }])[0] }
-        : block;
-    }),
-  }));
+
+/** The complete lines of one of s06's transcripts. */
+export function entriesIn(file: string) {
+  const text = existsSync(file) ? readFileSync(file, "utf8") : "";
+  return text
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => JSON.parse(line));
+}
+export const rewritesIn = (file: string) => entriesIn(file).filter(({ type }) => type === "compaction");
+/** The history that a transcript ends with. */
+export function historyIn(file: string): Messages {
+  const entries = entriesIn(file);
+  const last = entries.findLastIndex(({ messages }) => messages);
+  return [...(entries[last]?.messages ?? []), ...entries.slice(last + 1).map(({ message }) => message)];
+}
 
 /** What every lesson exports. In s06, turns need a state from `newState`. */
 export type Lesson = {
@@ -130,14 +135,12 @@ export type Lesson = {
   newState?: () => unknown;
 };
 type Options<L extends Lesson> = Parameters<L["runTurn"]>[2];
-type Case = (name: string, body: runner.Body) => void;
 
 export const { step } = runner;
 
 /** Defines a test. If it fails after its last turn failed, the error says how that turn ended. */
-export function test(name: string, ...rest: [runner.Body] | [options: { skip: string | false }, runner.Body]): void {
-  const [options, body] = rest.length === 2 ? rest : [{}, rest[0]];
-  runner.test(name, options, async (t) => {
+export function test(name: string, body: runner.Body): void {
+  runner.test(name, async (t) => {
     [ending, trace] = ["", ""];
     try {
       await body(t);
@@ -149,7 +152,7 @@ export function test(name: string, ...rest: [runner.Body] | [options: { skip: st
 }
 
 /** Defines the same tests for several lessons. Their names begin with that of the lesson, as in `s01: …`. */
-export function onEach<L>(lessons: Record<string, L>, cases: (lesson: L, test: Case) => void): void {
+export function onEach<L>(lessons: Record<string, L>, cases: (lesson: L, test: typeof runner.test) => void): void {
   for (const [short, lesson] of Object.entries(lessons)) cases(lesson, (name, body) => test(`${short}: ${name}`, body));
 }
 

@@ -10,8 +10,7 @@ import { runInNewContext } from "node:vm";
 import { type Failure, type Reply, type ReplyBlock, scripted, startServer } from "../tools/api/server.ts";
 import * as harness from "./harness.ts";
 
-const { bash, blocksOf, call, expectRejection, folder, goOn, interruptedTurn, isRunning, loop, onEach, PASS, plain } =
-  harness;
+const { bash, blocksOf, call, expectRejection, folder, goOn, interruptedTurn, isRunning, loop, onEach, PASS } = harness;
 const { resultsIn, say, server, start, step, test, textsIn, turn, until, use, user, WAIT } = harness;
 const s01 = await import("../agents/s01_agent_loop.ts");
 const s02 = await import("../agents/s02_tool_use.ts");
@@ -263,12 +262,12 @@ onEach({ s01, s06 }, (lesson, test) => {
     test("leaves the conversation as it was if the API rejects its request", async () => {
       expectRejection(/malformed/);
       const { messages } = await turn(lesson, [bash("echo earlier"), say("ok")], { request: "first" });
-      const before = plain(messages);
+      const before = structuredClone(messages);
       server.fail(MALFORMED);
       const { error } = await turn(lesson, [], { messages });
       assert.match(error ?? "", /400/);
       assert.doesNotMatch(error ?? "", /^Error: /, "the error of the SDK is thrown on, not one of our own");
-      assert.deepEqual(plain(messages), before);
+      assert.deepEqual(messages, before);
       await goOn(lesson, messages);
     });
 
@@ -457,6 +456,8 @@ onEach({ s01, s06 }, (lesson, test) => {
 
 // --- in parallel, each test in its own folder -------------------------------------------------------------------------
 
+const PROGRAMS = { s01: "s01_agent_loop", s06: "s06_context_compact" };
+
 step("program");
 describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
   onEach({ s01, s06 }, (lesson, test) => {
@@ -504,11 +505,8 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
   // --- the program ---------------------------------------------------------------------------------------------------
 
   // The main of s02 to s04 is the same as in s01, and s05 only announces the skills first.
-  const PROGRAMS = ["s01_agent_loop", "s06_context_compact"];
-  for (const lesson of PROGRAMS) {
-    const short = lesson.slice(0, 3);
-
-    test(`${short}: carries out a request of several words, and leaves a background job alive when it ends`, async (t) => {
+  onEach(PROGRAMS, (lesson, test) => {
+    test("carries out a request of several words, and leaves a background job alive when it ends", async (t) => {
       const job = `(${UNTIL_GO}; touch after) > /dev/null 2>&1 &`;
       const run = await start(t, lesson, ["-y", "please", "make it"], {
         replies: [bash(`${job} echo 6`), say("All done.")],
@@ -520,7 +518,7 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
       await until(() => isThere("after", run.cwd));
     });
 
-    test(`${short}: takes piped requests one per line; without a terminal there's no one to ask, so nothing runs`, async (t) => {
+    test("takes piped requests one per line; without a terminal there's no one to ask, so nothing runs", async (t) => {
       const replies = [bash("touch never"), say("I could not."), say("two")];
       const run = await start(t, lesson, [], { replies, input: "first\n\nsecond\n q \nthird\n" });
       assert.equal(await run.ended, 0);
@@ -531,7 +529,7 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
       assert.equal(run.journal.length, 3, "requests: none after the q");
     });
 
-    test(`${short}: says in one line why a request failed and what was dropped, and exits with 1 in the end`, async (t) => {
+    test("says in one line why a request failed and what was dropped, and exits with 1 in the end", async (t) => {
       const run = await start(t, lesson, ["-y"], {
         input: "1\n2\n3\n4\n5\n6\n",
         replies: [bash("echo never"), bash("echo never"), call(), bash("echo done"), say("All done.")],
@@ -553,7 +551,7 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
       assert.match(run.screen(), /All done\.\n(\[.*\n)?$/);
     });
 
-    test(`${short}: a slow reader gets everything it prints, including error messages, and the exit code`, async (t) => {
+    test("a slow reader gets everything it prints, including error messages, and the exit code", async (t) => {
       const message = `${"%".repeat(550_000)} is too much`;
       const run = await start(t, lesson, [], {
         input: "1\n2\n",
@@ -569,7 +567,7 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
       assert.match(run.screen(), /is too much(.|\n)* the end\n.*\n?$/);
     });
 
-    test(`${short}: ends quietly when nobody reads its output any more, and the running command ends with it`, async (t) => {
+    test("ends quietly when nobody reads its output any more, and the running command ends with it", async (t) => {
       const replies = [bash("until [ -e closed ]; do sleep 0.02; done", `echo $$ > next; ${UNTIL_GO}`)];
       const shell = (agent: string) => `${agent} | (head -1; exec <&-; touch closed)`;
       const run = await start(t, lesson, ["-y", "go"], { replies, shell });
@@ -580,7 +578,7 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
     });
 
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-      test(`${short}: the running command ends with the agent on ${signal}`, async (t) => {
+      test(`the running command ends with the agent on ${signal}`, async (t) => {
         const run = await start(t, lesson, ["-y", "go"], { replies: [bash(ENDLESS)] });
         await until(() => isUp(run.cwd));
         run.child.kill(signal);
@@ -589,7 +587,7 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
       });
     }
 
-    test(`${short}: names the server and the reason if it can't connect`, async (t) => {
+    test("names the server and the reason if it can't connect", async (t) => {
       const gone = await startServer({ model: scripted() });
       await gone.close();
       const url = gone.url.replace("127.0.0.1", "localhost");
@@ -597,9 +595,9 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
       assert.equal(await run.ended, 1);
       assert.match(run.screen(), new RegExp(`^\\[.*${url}.*ECONNREFUSED.*\\]$`, "m"));
     });
-  }
+  });
 
-  const [lesson = ""] = PROGRAMS;
+  const lesson = PROGRAMS.s01;
   const unset = { ANTHROPIC_API_KEY: undefined };
 
   test("takes its settings from the .env above the lessons, but variables of the environment win", async (t) => {
@@ -618,89 +616,79 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
     assert.match(run.screen(), /^\n?\[.*ANTHROPIC_API_KEY.*npm start.*\]\n$/);
     assert.equal(run.journal.length, 0);
   });
+});
 
-  // --- in a terminal -------------------------------------------------------------------------------------------------
-
-  const inTerminal = { skip: harness.noTerminal };
+describe("in a terminal", { concurrency: 6, timeout: 600_000, skip: harness.noTerminal }, () => {
   const [CTRL_A, CTRL_C, CTRL_D, CTRL_Z] = ["\x01", "\x03", "\x04", "\x1a"];
   const QUESTION = /\[y\].*: /;
   const INTERRUPTED = /^\[.*(interrupt|cancel|stop|abort).*\]\r$/im;
 
-  for (const lesson of PROGRAMS) {
-    const short = lesson.slice(0, 3);
-    const prompt = `${short} >> `;
+  onEach(PROGRAMS, (lesson, test) => {
+    const prompt = `${lesson.slice(0, 3)} >> `;
 
-    test(
-      `${short}: asks before each command; yes and always are understood, anything else is a no; thinking is dim`,
-      inTerminal,
-      async (t) => {
-        const answers = ["", "yes, but with tee", "n", " Y ", "Yes", short === "s01" ? "A" : " always "];
-        const commands = [..."abcdefg"].map((name) => `touch ${name} # \x1b[2J`);
-        const last = call({ type: "thinking", thinking: "I think." }, { type: "text", text: "Finished." });
-        const run = await start(t, lesson, [], { replies: [bash(...commands), last], terminal: true });
-        await run.waitFor(prompt);
-        run.type("make files\r");
-        for (const [i, answer] of answers.entries()) {
-          await run.waitFor(`touch ${"abcdefg"[i]} # �[2J`);
-          await run.waitFor(QUESTION);
-          run.type(`${answer}\r`);
-        }
-        await run.waitFor("\x1b[2mI think.\x1b[22m\r\nFinished.\r\n");
-        await run.waitFor(prompt);
-        run.type("q\r");
-        assert.equal(await run.ended, 0);
-        assert.deepEqual(
-          [..."abcdefg"].map((name) => isThere(name, run.cwd)),
-          [false, false, false, true, true, true, true],
-        );
-        const results = resultsIn(run.journal[1]?.request.messages ?? []);
-        assert.match(results[1]?.text ?? "", /yes, but with tee/);
-      },
-    );
-
-    test(
-      `${short}: Ctrl-C brings back the prompt and drops the whole line being typed, and the conversation goes on`,
-      inTerminal,
-      async (t) => {
-        const replies = [say("I see."), bash("touch never"), bash(ENDLESS), ENDLESS_REPLY, say("still here")];
-        const failures = [PASS, PASS, PASS, SLOWLY];
-        const run = await start(t, lesson, [], { replies, failures, terminal: true });
-        const interrupt = async (keys: string) => {
-          run.type(keys);
-          await run.waitFor(INTERRUPTED);
-          await run.waitFor(prompt);
-          run.type(CTRL_C); // a second Ctrl-C reaches the prompt
-        };
-        await run.waitFor(prompt);
-        run.type("first\r");
-        await run.waitFor("I see.");
-        await run.waitFor(prompt);
-        run.type("second\r");
+    test("asks before each command; yes and always are understood, anything else is a no; thinking is dim", async (t) => {
+      const answers = ["", "yes, but with tee", "n", " Y ", "Yes", lesson === PROGRAMS.s01 ? "A" : " always "];
+      const commands = [..."abcdefg"].map((name) => `touch ${name} # \x1b[2J`);
+      const last = call({ type: "thinking", thinking: "I think." }, { type: "text", text: "Finished." });
+      const run = await start(t, lesson, [], { replies: [bash(...commands), last], terminal: true });
+      await run.waitFor(prompt);
+      run.type("make files\r");
+      for (const [i, answer] of answers.entries()) {
+        await run.waitFor(`touch ${"abcdefg"[i]} # �[2J`);
         await run.waitFor(QUESTION);
-        await interrupt(CTRL_C);
-        run.type("third\r");
-        await run.waitFor(QUESTION);
-        run.type("y\r");
-        await until(() => isUp(run.cwd));
-        run.type("a line\rand a half");
-        await run.waitFor("and a half");
-        await interrupt(CTRL_C);
-        await bothEnd(run.cwd);
-        run.type("fourth\r");
-        await run.waitFor("word");
-        await interrupt(CTRL_C + CTRL_C);
-        run.type(`half a request${CTRL_A}${CTRL_C}fifth\r`);
-        await run.waitFor("still here");
-        await run.waitFor(prompt);
-        run.type(CTRL_D);
-        assert.equal(await run.ended, 1, "a request failed");
-        const asked = textsIn(run.journal[4]?.request.messages ?? []).filter((text) => !STOPPED.test(text));
-        assert.deepEqual(asked, ["first", "second", "third", "fourth", "fifth"]);
-        assert.ok(!isThere("never", run.cwd), "nothing has run unasked");
-      },
-    );
+        run.type(`${answer}\r`);
+      }
+      await run.waitFor("\x1b[2mI think.\x1b[22m\r\nFinished.\r\n");
+      await run.waitFor(prompt);
+      run.type("q\r");
+      assert.equal(await run.ended, 0);
+      assert.deepEqual(
+        [..."abcdefg"].map((name) => isThere(name, run.cwd)),
+        [false, false, false, true, true, true, true],
+      );
+      const results = resultsIn(run.journal[1]?.request.messages ?? []);
+      assert.match(results[1]?.text ?? "", /yes, but with tee/);
+    });
 
-    test(`${short}: Ctrl-Z does nothing, at the prompt, at a question or during a command`, inTerminal, async (t) => {
+    test("Ctrl-C brings back the prompt and drops the whole line being typed, and the conversation goes on", async (t) => {
+      const replies = [say("I see."), bash("touch never"), bash(ENDLESS), ENDLESS_REPLY, say("still here")];
+      const failures = [PASS, PASS, PASS, SLOWLY];
+      const run = await start(t, lesson, [], { replies, failures, terminal: true });
+      const interrupt = async (keys: string) => {
+        run.type(keys);
+        await run.waitFor(INTERRUPTED);
+        await run.waitFor(prompt);
+        run.type(CTRL_C); // a second Ctrl-C reaches the prompt
+      };
+      await run.waitFor(prompt);
+      run.type("first\r");
+      await run.waitFor("I see.");
+      await run.waitFor(prompt);
+      run.type("second\r");
+      await run.waitFor(QUESTION);
+      await interrupt(CTRL_C);
+      run.type("third\r");
+      await run.waitFor(QUESTION);
+      run.type("y\r");
+      await until(() => isUp(run.cwd));
+      run.type("a line\rand a half");
+      await run.waitFor("and a half");
+      await interrupt(CTRL_C);
+      await bothEnd(run.cwd);
+      run.type("fourth\r");
+      await run.waitFor("word");
+      await interrupt(CTRL_C + CTRL_C);
+      run.type(`half a request${CTRL_A}${CTRL_C}fifth\r`);
+      await run.waitFor("still here");
+      await run.waitFor(prompt);
+      run.type(CTRL_D);
+      assert.equal(await run.ended, 1, "a request failed");
+      const asked = textsIn(run.journal[4]?.request.messages ?? []).filter((text) => !STOPPED.test(text));
+      assert.deepEqual(asked, ["first", "second", "third", "fourth", "fifth"]);
+      assert.ok(!isThere("never", run.cwd), "nothing has run unasked");
+    });
+
+    test("Ctrl-Z does nothing, at the prompt, at a question or during a command", async (t) => {
       const replies = [bash(WAIT), say("First done."), say("Second done.")];
       const shell = (agent: string) => `set -m; ${agent}; exit $?`; // with job control, like an interactive shell
       const run = await start(t, lesson, [], { replies, terminal: true, shell });
@@ -721,120 +709,108 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
       assert.equal(await run.ended, 0, run.screen());
     });
 
-    test(
-      `${short}: a long draft isn't the answer to a question; it comes back after it, and erases nothing from the screen`,
-      inTerminal,
-      async (t) => {
-        const asking = call({ type: "text", text: "Before the question." }, use("bash", { command: "touch never" }));
-        const replies = [bash(WAIT), asking, say("First done."), say("Second done.")];
-        const shell = (agent: string) => `stty cols 40; ${agent}`;
-        const run = await start(t, lesson, [], { replies, terminal: true, shell });
-        await run.waitFor(prompt);
-        run.type("first\r");
-        await run.waitFor(QUESTION);
-        run.type("y\r");
-        await until(() => isThere("begun", run.cwd));
-        const draft = `${"long ".repeat(25)}END`;
-        run.type(draft);
-        await run.waitFor("END");
-        run.type("X\x7f"); // a correction makes readline redraw the line and count its rows
-        await run.waitFor("END");
-        goOnIn(run.cwd);
-        await run.waitFor(QUESTION);
-        const [, below = "", up = "0"] = /touch never.*\r\n([\s\S]*?)\x1b\[(\d+)A/.exec(run.screen()) ?? [];
-        assert.ok(
-          below.split("\n").length > Number(up),
-          "readline moves up to erase the draft, but not past the command",
-        );
-        run.type("\r");
-        await run.waitFor("First done.");
-        await run.waitFor(prompt);
-        run.type(" and more\r");
-        await run.waitFor("Second done.");
-        run.type(CTRL_D);
-        assert.equal(await run.ended, 0);
-        const { messages = [] } = run.journal[3]?.request ?? {};
-        assert.deepEqual(textsIn(messages), ["first", `${draft} and more`]);
-        assert.doesNotMatch(resultsIn(messages)[1]?.text ?? "long", /long/, "the answer");
-        assert.ok(!isThere("never", run.cwd), "an empty answer is a no");
-      },
-    );
+    test("a long draft isn't the answer to a question; it comes back after it, and erases nothing from the screen", async (t) => {
+      const asking = call({ type: "text", text: "Before the question." }, use("bash", { command: "touch never" }));
+      const replies = [bash(WAIT), asking, say("First done."), say("Second done.")];
+      const shell = (agent: string) => `stty cols 40; ${agent}`;
+      const run = await start(t, lesson, [], { replies, terminal: true, shell });
+      await run.waitFor(prompt);
+      run.type("first\r");
+      await run.waitFor(QUESTION);
+      run.type("y\r");
+      await until(() => isThere("begun", run.cwd));
+      const draft = `${"long ".repeat(25)}END`;
+      run.type(draft);
+      await run.waitFor("END");
+      run.type("X\x7f"); // a correction makes readline redraw the line and count its rows
+      await run.waitFor("END");
+      goOnIn(run.cwd);
+      await run.waitFor(QUESTION);
+      const [, below = "", up = "0"] = /touch never.*\r\n([\s\S]*?)\x1b\[(\d+)A/.exec(run.screen()) ?? [];
+      assert.ok(
+        below.split("\n").length > Number(up),
+        "readline moves up to erase the draft, but not past the command",
+      );
+      run.type("\r");
+      await run.waitFor("First done.");
+      await run.waitFor(prompt);
+      run.type(" and more\r");
+      await run.waitFor("Second done.");
+      run.type(CTRL_D);
+      assert.equal(await run.ended, 0);
+      const { messages = [] } = run.journal[3]?.request ?? {};
+      assert.deepEqual(textsIn(messages), ["first", `${draft} and more`]);
+      assert.doesNotMatch(resultsIn(messages)[1]?.text ?? "long", /long/, "the answer");
+      assert.ok(!isThere("never", run.cwd), "an empty answer is a no");
+    });
 
-    test(
-      `${short}: lines that arrive together are one request once Enter ends the last: a paste of 100 KB, or lines typed during a turn`,
-      inTerminal,
-      async (t) => {
-        const job = "(while [ -e begun ]; do sleep 0.05; done) &"; // keeps the output open, but doesn't block the agent
-        const replies = [bash(`${WAIT}; ${job}`), say("First done."), say("Second done.")];
-        const run = await start(t, lesson, ["-y"], { replies, terminal: true });
-        /** Types one key at a time and waits for each to appear, so the line can't have been sent yet. */
-        const typeSlowly = async (keys: string) => {
-          for (const key of keys) {
-            run.type(key);
-            await run.waitFor(key);
-          }
-        };
-        const lines = Array.from({ length: 100 }, (_, i) => `${i} ${"x".repeat(1_000)}`);
-        await run.waitFor(prompt);
-        run.type(lines.join("\r"));
-        await run.waitFor("99 x");
-        await typeSlowly(" and its end");
-        run.type("\r");
-        await until(() => isThere("begun", run.cwd));
-        run.type("typed\rahea");
-        await run.waitFor("ahea");
-        goOnIn(run.cwd);
-        await run.waitFor("First done.");
-        await run.waitFor(prompt);
-        await typeSlowly("d of the turn");
-        run.type("\r");
-        await run.waitFor("Second done.");
-        const asked = textsIn(run.journal.at(-1)?.request.messages ?? []);
-        assert.deepEqual(asked, [`${lines.join("\n")} and its end`, "typed\nahead of the turn"]);
-        await run.waitFor(prompt);
-        run.type(CTRL_D);
-        assert.equal(await run.ended, 0);
-      },
-    );
+    test("lines that arrive together are one request once Enter ends the last: a paste of 100 KB, or lines typed during a turn", async (t) => {
+      const job = "(while [ -e begun ]; do sleep 0.05; done) &"; // keeps the output open, but doesn't block the agent
+      const replies = [bash(`${WAIT}; ${job}`), say("First done."), say("Second done.")];
+      const run = await start(t, lesson, ["-y"], { replies, terminal: true });
+      /** Types one key at a time and waits for each to appear, so the line can't have been sent yet. */
+      const typeSlowly = async (keys: string) => {
+        for (const key of keys) {
+          run.type(key);
+          await run.waitFor(key);
+        }
+      };
+      const lines = Array.from({ length: 100 }, (_, i) => `${i} ${"x".repeat(1_000)}`);
+      await run.waitFor(prompt);
+      run.type(lines.join("\r"));
+      await run.waitFor("99 x");
+      await typeSlowly(" and its end");
+      run.type("\r");
+      await until(() => isThere("begun", run.cwd));
+      run.type("typed\rahea");
+      await run.waitFor("ahea");
+      goOnIn(run.cwd);
+      await run.waitFor("First done.");
+      await run.waitFor(prompt);
+      await typeSlowly("d of the turn");
+      run.type("\r");
+      await run.waitFor("Second done.");
+      const asked = textsIn(run.journal.at(-1)?.request.messages ?? []);
+      assert.deepEqual(asked, [`${lines.join("\n")} and its end`, "typed\nahead of the turn"]);
+      await run.waitFor(prompt);
+      run.type(CTRL_D);
+      assert.equal(await run.ended, 0);
+    });
 
-    test(
-      `${short}: a request of the command line ends with Ctrl-C, and so does a command that ignores SIGTERM`,
-      inTerminal,
-      async (t) => {
-        const run = await start(t, lesson, ["-y", "go"], { replies: [bash(ENDLESS)], terminal: true });
-        await until(() => isUp(run.cwd));
-        run.type(CTRL_C);
-        assert.equal(await run.ended, 1);
-        await bothEnd(run.cwd);
-      },
-    );
+    test("a request of the command line ends with Ctrl-C, and so does a command that ignores SIGTERM", async (t) => {
+      const run = await start(t, lesson, ["-y", "go"], { replies: [bash(ENDLESS)], terminal: true });
+      await until(() => isUp(run.cwd));
+      run.type(CTRL_C);
+      assert.equal(await run.ended, 1);
+      await bothEnd(run.cwd);
+    });
 
-    test(`${short}: the running command ends with the agent when its terminal is closed`, inTerminal, async (t) => {
+    test("the running command ends with the agent when its terminal is closed", async (t) => {
       const run = await start(t, lesson, ["-y", "go"], { replies: [bash(ENDLESS)], terminal: true });
       await until(() => isUp(run.cwd));
       run.child.kill("SIGKILL"); // the child is script, which plays the terminal
       await bothEnd(run.cwd);
     });
-  }
+  });
 
   const isRoot = process.getuid?.() === 0;
-  test("s01: goes on after Ctrl-C in another user's command, which it isn't allowed to end", {
-    skip: harness.noTerminal || (!isRoot && "needs root"),
-  }, async (t) => {
-    const replies = [bash("echo $$ > pid; exec ./as-root --reuid=0 --clear-groups sleep 3600"), say("still here")];
-    const shell = (agent: string) => `cp "$(which setpriv)" as-root; chmod 4755 as-root; chmod 777 .
-      chmod -R a+rX "$(dirname ${agent.split(" ")[1]})/.."; exec setpriv --reuid=65534 --clear-groups ${agent}`;
-    const run = await start(t, "s01_agent_loop", ["-y"], { replies, terminal: true, shell });
-    await run.waitFor("s01 >> ");
-    run.type("first\r");
-    await until(() => hasPid("pid", run.cwd));
-    const pid = pidIn("pid", run.cwd);
-    t.after(() => process.kill(pid));
-    await until(() => readFileSync(`/proc/${pid}/comm`, "utf8") === "sleep\n");
-    run.type(CTRL_C);
-    await run.waitFor(INTERRUPTED);
-    run.type("second\r");
-    await run.waitFor("still here");
-    assert.ok(isRunning(pid), "it runs on");
+  describe("as root", { skip: !isRoot && "needs root" }, () => {
+    test("s01: goes on after Ctrl-C in another user's command, which it isn't allowed to end", async (t) => {
+      const replies = [bash("echo $$ > pid; exec ./as-root --reuid=0 --clear-groups sleep 3600"), say("still here")];
+      const shell = (agent: string) => `cp "$(which setpriv)" as-root; chmod 4755 as-root; chmod 777 .
+        chmod -R a+rX "$(dirname ${agent.split(" ")[1]})/.."; exec setpriv --reuid=65534 --clear-groups ${agent}`;
+      const run = await start(t, "s01_agent_loop", ["-y"], { replies, terminal: true, shell });
+      await run.waitFor("s01 >> ");
+      run.type("first\r");
+      await until(() => hasPid("pid", run.cwd));
+      const pid = pidIn("pid", run.cwd);
+      t.after(() => process.kill(pid));
+      await until(() => readFileSync(`/proc/${pid}/comm`, "utf8") === "sleep\n");
+      run.type(CTRL_C);
+      await run.waitFor(INTERRUPTED);
+      run.type("second\r");
+      await run.waitFor("still here");
+      assert.ok(isRunning(pid), "it runs on");
+    });
   });
 });

@@ -49,14 +49,6 @@ onEach({ s03, s06 }, (lesson, test) => {
     assert.equal(todo.update(mixed), "[ ] #1: last\n[x] #2: first\n(1/2 completed)", "in the model's order");
   });
 
-  test("only one item may be in progress; otherwise the list is refused with the reason, and the old one stays", () => {
-    const todo = new TodoManager();
-    todo.update(PLAN);
-    const list = [item("a", "in_progress"), item("b", "in_progress")];
-    assert.throws(() => todo.update(list), /in.progress|active|at a time/i);
-    assert.equal(todo.render(), RENDERED);
-  });
-
   test("the todo tool accepts 20 items and returns the list, with blanks around a text removed", async () => {
     const replies = [plan([item(" read \n", "completed"), ...PLAN.slice(1)]), plan(items(20)), done];
     const { error, results } = await turn(lesson, replies);

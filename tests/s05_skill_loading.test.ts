@@ -5,7 +5,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, syml
 import { dirname, join } from "node:path";
 import { after } from "node:test";
 import { fileURLToPath } from "node:url";
-import { call, folder, goOn, onEach, resultsIn, say, start, step, test as testOf, turn, use } from "./harness.ts";
+import { call, folder, goOn, onEach, resultsIn, say, start, step, test, turn, use } from "./harness.ts";
 
 /** Writes `<skills>/<name>/SKILL.md` and returns its path. */
 function write(skills: string, name: string, text: string | Uint8Array): string {
@@ -45,23 +45,13 @@ onEach({ s05, s06 }, (lesson, test) => {
 
   step("readSkill");
   for (const [what, text, description, body] of [
-    [
-      "has front matter and a body",
-      skillText("one", "What for.", "\n# One\n\nDo it.\n"),
-      "What for.",
-      "# One\n\nDo it.",
-    ],
+    ["has front matter and a body", skillText("one", "d", "\n# One\n\nDo it.\n"), "d", "# One\n\nDo it."],
     ["may have CRLF line ends", "---\r\nname: one\r\ndescription: d\r\n---\r\n# One\r\n", "d", "# One"],
     ["may begin with a BOM", `\ufeff${skillText("one", "d")}`, "d", "body"],
     ["may end right after its front matter", "---\nname: one\ndescription: d\n---", "d", ""],
     ["may have --- in its description", skillText("one", "a --- b"), "a --- b", "body"],
     ["may have --- in its body", skillText("one", "d", "a\n\n---\n\nb"), "d", "a\n\n---\n\nb"],
-    [
-      "may have a description of several lines",
-      skillText("one", "|\n  One: first,\n  then."),
-      "One: first, then.",
-      "body",
-    ],
+    ["may have a description of several lines", skillText("one", "|\n  One:\n  two"), "One: two", "body"],
     ["may contain quotes and Chinese", skillText("'one'", "'处理 PDF: \"fast\"'", "内容"), '处理 PDF: "fast"', "内容"],
   ] satisfies [string, string, string, string][]) {
     test(`a SKILL.md ${what}`, () => {
@@ -129,11 +119,7 @@ onEach({ s05, s06 }, (lesson, test) => {
     assert.doesNotMatch(lesson.SYSTEM, /pdftotext|window|broken/);
     const long = `Other, ${"long ".repeat(200)}end.`;
     const loader = loaderFor({ a: skillText("one", "|\n  One: first,\n  then."), b: skillText("two", long) });
-    assert.match(
-      loader.descriptions(),
-      /^.*one.*One: first, then\..*\n.*two.*Other, .* end\..*$/,
-      "a line for each skill",
-    );
+    assert.match(loader.descriptions(), /^.*one.*One: first, then\..*\n.*two.*Other, .* end\..*$/);
   });
 
   test("the system prompt says if there are no skills", () => {
@@ -175,29 +161,22 @@ onEach({ s05, s06 }, (lesson, test) => {
 });
 
 step("readSkill");
-testOf(
-  "the user sees which skills a folder brings and which are skipped, and none of them can drive the terminal",
-  async (t) => {
-    const warned = "---\nname: two\ndescription: !<\u001b]52;c;b3duZWQ=\u0007> text\n---\nbody"; // the yaml package warns about the tag
-    const files = {
-      "skills/a/SKILL.md": skillText("one", "d"),
-      "skills/b/SKILL.md": warned,
-      "skills/evil/SKILL.md": "---\nname: [\u001b]0;owned\u0007\n---\n",
-    };
-    const run = await start(t, "s05_skill_loading", ["go"], { files, replies: [done] });
-    assert.equal(await run.ended, 0, run.screen());
-    assert.match(run.screen(), /one, two/, "the skills");
-    assert.match(run.screen(), /evil\/SKILL\.md/, "the one that is skipped");
-    assert.doesNotMatch(
-      run.screen(),
-      /[\u0007\u001b]/,
-      "no control characters, not even in warnings of the yaml package",
-    );
-  },
-);
+test("the user sees which skills a folder brings and which are skipped, and none of them can drive the terminal", async (t) => {
+  const warned = "---\nname: two\ndescription: !<\u001b]52;c;b3duZWQ=\u0007> text\n---\nbody"; // the yaml package warns about the tag
+  const files = {
+    "skills/a/SKILL.md": skillText("one", "d"),
+    "skills/b/SKILL.md": warned,
+    "skills/evil/SKILL.md": "---\nname: [\u001b]0;owned\u0007\n---\n",
+  };
+  const run = await start(t, "s05_skill_loading", ["go"], { files, replies: [done] });
+  assert.equal(await run.ended, 0, run.screen());
+  assert.match(run.screen(), /one, two/, "the skills");
+  assert.match(run.screen(), /evil\/SKILL\.md/, "the one that is skipped");
+  assert.doesNotMatch(run.screen(), /[\u0007\u001b]/);
+});
 
 step("program");
-testOf("all skills of this project load, and are named like their folders", () => {
+test("all skills of this project load, and are named like their folders", () => {
   const shipped = fileURLToPath(new URL("../skills/", import.meta.url));
   const copy = mkdtempSync(join(folder, "shipped-"));
   cpSync(shipped, copy, { recursive: true });

@@ -5,13 +5,13 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
-import { afterEach, beforeEach, describe, type TestContext } from "node:test";
+import { afterEach, beforeEach, describe } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
 import { type Failure, type Model, type Reply, scripted } from "../tools/api/server.ts";
 import * as harness from "./harness.ts";
 
-const { bash, blocksOf, call, expectRejection, folder, resultsIn, say, server } = harness;
-const { optionsFor, PASS, start, step, test, use, user } = harness;
+const { bash, blocksOf, call, entriesIn, expectRejection, folder, historyIn, resultsIn, rewritesIn } = harness;
+const { optionsFor, PASS, say, server, start, step, test, use, user } = harness;
 type Lesson = typeof import("../agents/s06_context_compact.ts");
 type Messages = harness.Messages;
 type Request = Anthropic.MessageCreateParams;
@@ -117,20 +117,6 @@ const savedOf = (result = "") =>
     savedIn(result) ?? assert.fail(`no line "Output too large. Saved to: …" in: ${result.slice(0, 200)}`),
     "utf8",
   );
-const linesOf = (file: string) => (fs.readFileSync(file, "utf8").match(/.+\n/g) ?? []).map((line) => JSON.parse(line));
-const rewritesIn = (file: string) => linesOf(file).filter(({ type }) => type === "compaction");
-/** Returns the history that a transcript ends with. */
-function historyIn(file: string): Messages {
-  const lines = linesOf(file);
-  const last = lines.findLastIndex(({ messages }) => messages);
-  return [...(lines[last]?.messages ?? []), ...lines.slice(last + 1).map(({ message }) => message)];
-}
-const outside = (t: TestContext) => {
-  const name = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), "outside-")));
-  t.after(() => fs.rmSync(name, { recursive: true }));
-  return name;
-};
-
 beforeEach(() => {
   harness.emptyWorkspace();
   Object.assign(server, { contextLimit: 200_000, reportedUsage: undefined });
@@ -177,21 +163,14 @@ describe("the threshold", () => {
   });
 
   test("isn't misled by a server that counts nonsense: a token has 0.5 to 10 characters", async () => {
-    for (const [ratio, isLearned] of [
-      [0.45, false],
-      [0.55, true],
-      [9.5, true],
-      [10.5, false],
-      [Number.POSITIVE_INFINITY, false],
-      [Number.NaN, false],
-    ] as const) {
+    for (const ratio of [0.45, 0.55, 9.5, 10.5, Number.POSITIVE_INFINITY, Number.NaN]) {
       const { ask, state, options } = talkTo(s06);
       state.charsPerToken = 1;
       const length = s06.estimateTokens([user("hello")], options);
       state.charsPerToken = 3.5;
       server.reportedUsage = { input_tokens: Number.isNaN(ratio) ? undefined : Math.round(length / ratio) };
       assert.equal((await ask("hello", say("hi"))).error, "");
-      const learned = isLearned ? ratio : 3.5;
+      const learned = ratio > 0.5 && ratio < 10 ? ratio : 3.5;
       assert.ok(Math.abs(state.charsPerToken - learned) < 0.01, `${state.charsPerToken}, where ${ratio} was counted`);
     }
   });
@@ -276,12 +255,6 @@ describe("before each call", () => {
     assert.equal(kinds((await talk.ask("third", long)).sent), "call");
     const { sent: plainly } = await talk.ask("fourth", call(use("compact", {})), say("A summary."), long);
     assert.doesNotMatch(lastTextOf(plainly[1] ?? assert.fail()), /undefined/, "there's nothing special to keep");
-    talk.state.pendingCompact = {};
-    const { error: thrown } = await watch(() =>
-      s06.compactIfNeeded(talk.messages, { ...talk.options, signal: AbortSignal.abort() }),
-    );
-    assert.match(thrown, /abort/i);
-    assert.equal(talk.state.pendingCompact, undefined, "Ctrl-C withdraws it");
   });
 });
 
@@ -416,15 +389,6 @@ describe("layer 2", () => {
     assert.equal((await talk.ask("go on", say("ok"))).error, "");
   });
 
-  test("takes the whole text of a summary, however long and in however many blocks", async () => {
-    const talk = await longTalk();
-    const parts = ["A summary. ", "again ", "again ", "words ".repeat(500), "and the end."];
-    await talk.compact({ content: parts.map((text) => ({ type: "text", text })), thinks: false });
-    const words = (text: string) => text.split(/\s+/).join(" ");
-    const text = words(textsOf(talk.messages[0]).join("\n"));
-    assert.ok(text.includes(words(parts.join(""))), text);
-  });
-
   step("recentFiles");
   test("brings back the five files touched last, whole and up to date, newest first, and so does the next summary", async () => {
     for (const name of ["a", "b", "c", "d", "e", "gone", "old"]) fs.writeFileSync(name, "one\ntwo\nthree");
@@ -529,7 +493,7 @@ describe("a transcript", () => {
     const items = [{ text: "one", status: "pending" }];
     const began = Date.now();
     await talk.ask("go", call(use("todo", { items })), say("done"));
-    const lines = linesOf(talk.state.file);
+    const lines = entriesIn(talk.state.file);
     assert.deepEqual(historyIn(talk.state.file), talk.messages);
     for (const [i, { time, model, threshold, state, todos }] of lines.entries()) {
       assert.deepEqual([model, threshold, todos.length], [small.MODEL, 6_000, [0, 0, 1, 1][i]], `line ${i + 1}`);
@@ -574,7 +538,7 @@ describe("a transcript", () => {
       server.fail({ kind: "status", status: 400 });
       return talk.ask("something wrong");
     });
-    assert.equal(linesOf(talk.state.file).at(-1).state.usage, undefined, "a call that failed used nothing");
+    assert.equal(entriesIn(talk.state.file).at(-1).state.usage, undefined, "a call that failed used nothing");
   });
 
   test("gets a rewrite before the history changes", async () => {
@@ -622,24 +586,19 @@ describe("a transcript", () => {
     }
   });
 
-  /** Runs a turn with a long result while `name` is a link. Returns what is printed, and the result. */
-  async function askBehindLink(name: string, target: string) {
-    if (name !== ".transcripts") fs.mkdirSync(TRANSCRIPT_DIR, { recursive: true });
-    fs.symlinkSync(target, name);
-    const talk = talkTo(s06);
-    const { error, printed } = await talk.ask("go", bash("seq 20000"), say("done"));
-    assert.equal(error, "");
-    fs.rmSync(name);
-    return { printed, result: contents(talk.messages)[0] ?? "" };
-  }
-
   for (const name of [".transcripts", ".transcripts/outputs"]) {
     test(`isn't written through a link that the folder brought: ${name}`, async (t) => {
+      const outside = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), "outside-")));
+      t.after(() => fs.rmSync(outside, { recursive: true }));
       fs.mkdirSync("elsewhere");
-      for (const target of [outside(t), join(folder, "elsewhere")]) {
-        const { printed, result } = await askBehindLink(name, target);
-        assert.deepEqual(fs.readdirSync(target), []);
-        assert.equal(savedIn(result), undefined);
+      if (name !== ".transcripts") fs.mkdirSync(".transcripts");
+      for (const target of [outside, join(folder, "elsewhere")]) {
+        fs.symlinkSync(target, name);
+        const talk = talkTo(s06);
+        const { error, printed } = await talk.ask("go", bash("seq 20000"), say("done"));
+        fs.rmSync(name);
+        const [result = ""] = contents(talk.messages);
+        assert.deepEqual([error, savedIn(result), fs.readdirSync(target)], ["", undefined, []]);
         assert.ok(result.length > 49_000 && result.length < 51_000, `cut: ${result.length}`);
         assert.match(result, /^.*\.transcripts/, "it says where it couldn't be saved");
         assert.match(printed, /^\[.*\.transcripts.*\]$/m, "so does the screen");
@@ -647,12 +606,6 @@ describe("a transcript", () => {
       }
     });
   }
-
-  test("doesn't write its .gitignore through a link", async (t) => {
-    const target = outside(t);
-    await askBehindLink(".transcripts/.gitignore", join(target, "new"));
-    assert.deepEqual(fs.readdirSync(target), []);
-  });
 });
 
 describe("a result", () => {
@@ -668,12 +621,9 @@ describe("a result", () => {
     assert.ok(large.length < 2_300, `the model gets about 2,000 characters, not ${large.length}`);
     const saved = savedOf(huge);
     for (const lead of ["", "x"]) {
-      const smileys = await talk.ask(
-        "more",
-        bash(`printf '${lead}'; yes 😀 | head -n 40000 | tr -d '\\n'`),
-        say("done"),
-      );
-      const text = contents(smileys.sent.at(-1)?.messages).at(-1) ?? "";
+      const smileys = bash(`printf '${lead}'; yes 😀 | head -n 40000 | tr -d '\\n'`);
+      const { sent } = await talk.ask("more", smileys, say("done"));
+      const text = contents(sent.at(-1)?.messages).at(-1) ?? "";
       assert.ok(/😀/.test(text) && text.isWellFormed(), "no character is cut in half");
     }
     assert.ok(saved.length <= 1_000_000 && saved.startsWith("1\n2\n") && saved.endsWith("\n250000"), "of two million");
@@ -736,13 +686,6 @@ describe("in a cold cache", () => {
     }
   });
 
-  test("that's all that happens, however long the conversation is below the threshold", async () => {
-    const talk = await talkAgo(s06, [49_000, 49_000], 301);
-    await talk.ask("words ".repeat(13_000), say("words ".repeat(40_000)));
-    talk.state.lastCall = 0;
-    assert.equal(kinds((await talk.ask("second", say("done"))).sent), "call");
-  });
-
   test("nothing is cleared in the middle of a turn", async () => {
     const talk = await talkAgo(medium, [14_700], 0);
     talk.options.approve = async () => {
@@ -784,11 +727,6 @@ describe("a turn", () => {
     assert.notEqual(error, "");
     assert.equal(kinds(sent), "summary call call");
     assert.deepEqual(talk.messages, before);
-    const cold = await talkAgo(medium, [14_700], 301);
-    const results = contents(cold.messages);
-    server.fail({ kind: "refusal" });
-    await cold.ask("second", say("no"));
-    assert.deepEqual(contents(cold.messages), results, "also after old results were cleared");
   });
 });
 
@@ -975,14 +913,6 @@ describe("the program", { concurrency: true }, () => {
     assert.match(run.screen(), /A summary\..*\.transcripts\/transcript_/s, "it says where the whole conversation is");
   });
 
-  test("takes /clear and /compact as requests if more lines follow", async (t) => {
-    for (const request of ["/clear\nand go on", "/compact\nand go on"]) {
-      const run = await start(t, lesson, [request], { replies: [say("ok")] });
-      assert.equal(await run.ended, 0, run.screen());
-      assert.deepEqual(run.journal[0]?.request.messages, [user(request)]);
-    }
-  });
-
   test("has no dead end: if every request is rejected the error names /clear, which forgets all but the transcript", async (t) => {
     const block = { type: "text" as const, text: "later", from: "another version" };
     const files = { "old.jsonl": transcript("make it", { role: "user", content: [block] }) };
@@ -992,7 +922,7 @@ describe("the program", { concurrency: true }, () => {
     assert.equal(await run.ended, 1, "a request failed");
     assert.match(run.screen(), /Extra inputs.*\/clear.*here I am/s);
     assert.deepEqual(run.journal.at(-1)?.request.messages, [user("and now?")]);
-    const [cleared, next] = linesOf(transcriptIn(run.cwd)).slice(-3); // the same transcript as before /clear
+    const [cleared, next] = entriesIn(transcriptIn(run.cwd)).slice(-3); // the same transcript as before /clear
     const { trigger, messages, todos, state } = cleared;
     assert.deepEqual([trigger, messages, todos, state.files], ["clear", [], [], []]);
     assert.deepEqual(next.message, user("and now?"));

@@ -9,18 +9,16 @@ import { test } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
 import fc from "fast-check";
 import type { Failure, JournalEntry, Reply, ReplyBlock } from "../tools/api/server.ts";
-import { blocksOf, capture, type Messages, optionsFor, say, server, textsIn, user } from "./harness.ts";
+import * as harness from "./harness.ts";
+
+const { blocksOf, capture, entriesIn, historyIn, optionsFor, rewritesIn, say, server, textsIn, user } = harness;
+type Messages = harness.Messages;
 
 type Lesson = typeof import("../agents/s06_context_compact.ts");
 
 const lessons: Lesson[] = [];
-for (const [threshold, window] of [
-  ["2500", ""],
-  ["6000", ""],
-  ["", "16000"],
-  ["", ""],
-]) {
-  Object.assign(process.env, { COMPACT_THRESHOLD: threshold, CONTEXT_WINDOW: window });
+for (const env of [{ COMPACT_THRESHOLD: "2500" }, { COMPACT_THRESHOLD: "6000" }, { CONTEXT_WINDOW: "16000" }, {}]) {
+  Object.assign(process.env, { COMPACT_THRESHOLD: "", CONTEXT_WINDOW: "" }, env);
   lessons.push(await import(`../agents/s06_context_compact.ts?copy=${lessons.length}`));
 }
 const [{ SUMMARY_PROMPT, TRANSCRIPT_DIR } = assert.fail()] = lessons;
@@ -208,7 +206,7 @@ type Played = {
   options: Options;
   messages: Messages;
   open: string[]; // requests since the last final reply, and the notes that they were stopped
-  crashed: string[]; // transcripts as they were before a crash
+  crashed: ReturnType<typeof entriesIn>; // what the transcripts had before a crash
   known: Set<string>; // what was in the history while the transcript could be written
 };
 
@@ -229,7 +227,7 @@ async function play({ lesson: number, files, steps }: Made<typeof script>) {
 
 async function playStep(played: Played, step: Step) {
   const from = server.journal.length;
-  const rewrites = rewritesIn(played.options.state.file);
+  const rewrites = rewritesIn(played.options.state.file).length;
   if (step.kind === "disk") isFull = step.isFull;
   else if (step.kind === "pause") played.options.state.lastCall -= 301_000;
   else if (step.kind === "resume") await crashAndResume(played, step.torn);
@@ -241,8 +239,8 @@ async function playStep(played: Played, step: Step) {
   checkRequests(entries);
   await assertAccepted(lesson, messages);
   if (options.state.transcriptEnded) return;
-  checkTranscript(options.state.file, messages);
-  if (step.kind === "request") checkCache(entries, rewritesIn(options.state.file) - rewrites);
+  assert.deepEqual(historyIn(options.state.file), JSON.parse(json(messages)), "the transcript");
+  if (step.kind === "request") checkCache(entries, rewritesIn(options.state.file).length - rewrites);
   const sent = entries.filter(({ request }) => !isSummary(request)).flatMap(({ request }) => request.messages);
   for (const message of [...sent, ...messages]) known.add(essence(message));
 }
@@ -254,7 +252,7 @@ async function crashAndResume(played: Played, torn: number) {
   const whole = fs.existsSync(file) ? fs.readFileSync(file) : Buffer.alloc(0);
   const left = whole.subarray(0, -torn || undefined);
   if (!left.includes("\n")) return;
-  crashed.push(`${whole}`);
+  crashed.push(...entriesIn(file));
   fs.rmSync(file); // the new one may begin in the same millisecond
   fs.writeFileSync("old.jsonl", left);
   played.options = optionsFor(lesson);
@@ -327,30 +325,11 @@ function essence(message: Anthropic.MessageParam): string {
   return json([message.role, blocks]);
 }
 
-/** Parses a transcript. Only its last line may be incomplete. */
-const entriesIn = (text: string) =>
-  text
-    .split("\n")
-    .slice(0, -1)
-    .map((line) => JSON.parse(line));
-
-const rewritesIn = (file: string) =>
-  fs.existsSync(file) ? entriesIn(fs.readFileSync(file, "utf8")).filter(({ type }) => type === "compaction").length : 0;
-
-/** The last rewrite in the transcript and the messages after it are the history. */
-function checkTranscript(file: string, messages: Messages) {
-  const entries = fs.existsSync(file) ? entriesIn(fs.readFileSync(file, "utf8")) : [];
-  const last = entries.findLastIndex(({ messages }) => messages);
-  const later = entries.slice(last + 1).map(({ message }) => message);
-  assert.deepEqual([...(entries[last]?.messages ?? []), ...later], JSON.parse(json(messages)));
-}
-
 /** Every message that was ever in the history is in a transcript. */
 function checkDisk({ known, crashed }: Played) {
   const files = [...transcripts(), ...transcripts(join(TRANSCRIPT_DIR, "tasks"))];
-  const texts = files.map((file) => fs.readFileSync(file, "utf8"));
   const onDisk = new Set<string>();
-  for (const entry of [...texts, ...crashed].flatMap(entriesIn)) {
+  for (const entry of [...files.flatMap(entriesIn), ...crashed]) {
     for (const message of entry.messages ?? [entry.message]) onDisk.add(essence(message));
   }
   for (const message of known) assert.ok(onDisk.has(message), message);

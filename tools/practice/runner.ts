@@ -23,10 +23,10 @@ export type Body = (t: TestContext) => void | Promise<void>;
 let hasFailed = false;
 
 /** Defines a test. In practice, only tests that were asked for run, and only until the first one fails. */
-export function test(name: string, options: { skip?: string | false }, body: Body): void {
-  if (!readersFile) return void testOfNode(name, options, body);
+export function test(name: string, body: Body): void {
+  if (!readersFile) return void testOfNode(name, body);
   if (!isAskedFor(name, readersFile)) return;
-  void testOfNode(name, { ...options, timeout: patience }, async (t) => {
+  void testOfNode(name, { timeout: patience }, async (t) => {
     if (hasFailed) return t.skip();
     const fail = () => {
       hasFailed = true;
