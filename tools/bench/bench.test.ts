@@ -189,27 +189,19 @@ test("the newest sessions are replayed until the budget of rounds is spent, and 
 
 // --- public sessions -------------------------------------------------------------------------------------------------
 
-/** Makes a repository whose files change in the newest commit. @returns the commit before that one */
-function publish(name: string, files: Record<string, string>): string {
-  const at = join(hub, name);
-  mkdirSync(at, { recursive: true });
-  const git = (...args: string[]) => execFileSync("git", args, { cwd: at, encoding: "utf8" }).trim();
-  git("init", "-q");
-  git("config", "uploadpack.allowFilter", "true");
-  const commit = () => {
-    git("add", "-A");
-    git("-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "-m", "Sessions");
-    return git("rev-parse", "HEAD");
-  };
-  for (const [path, text] of Object.entries(files)) writeFileSync(join(at, path), text);
-  const first = commit();
-  for (const path of Object.keys(files)) writeFileSync(join(at, path), "Changed later.");
-  commit();
-  return first;
+/** Makes a repository whose two sessions change in the newest commit. @returns the commit before that one */
+function publish(name: string): string {
+  const cwd = join(hub, name);
+  mkdirSync(cwd, { recursive: true });
+  const script = `git init -q
+    git config user.name a; git config user.email a@example.com; git config uploadpack.allowFilter true
+    printf 1 > one.jsonl; printf 2 > two.jsonl; git add .; git commit -qm Sessions; git rev-parse HEAD
+    printf changed | tee one.jsonl > two.jsonl; git commit -qam Later`;
+  return execFileSync("bash", ["-ec", script], { cwd, encoding: "utf8" }).trim();
 }
 
 test("public sessions come from their commits, and a repository that can't be fetched is named", (t) => {
-  const commit = publish("team/work", { "one.jsonl": "1", "two.jsonl": "2" });
+  const commit = publish("team/work");
   const rows = [`a\tteam/work\t${commit}\tone.jsonl`, `b\tteam/work\t${commit}\ttwo.jsonl`];
   const list = join(folder, "list.tsv");
   writeFileSync(list, ["id\trepo\tcommit\tpath", ...rows, `c\tteam/gone\t${commit}\tone.jsonl`].join("\n"));
@@ -217,13 +209,9 @@ test("public sessions come from their commits, and a repository that can't be fe
   const said = t.mock.method(console, "error", () => {});
   const target = join(folder, "fetched");
   const files = fetchSessions(list, target);
-  assert.deepEqual(
-    files.map((file) => [file, readFileSync(file, "utf8")]),
-    [
-      [join(target, "a.jsonl"), "1"],
-      [join(target, "b.jsonl"), "2"],
-    ],
-  );
+  assert.deepEqual(files, [join(target, "a.jsonl"), join(target, "b.jsonl")]);
+  const texts = files.map((file) => readFileSync(file, "utf8"));
+  assert.deepEqual(texts, ["1", "2"]);
 
   rmSync(join(hub, "team"), { recursive: true }); // now nothing can be fetched
   writeFileSync(join(target, "a.jsonl"), "mine");
