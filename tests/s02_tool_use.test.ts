@@ -363,7 +363,7 @@ onEach({ s02, s06 }, (lesson, test) => {
   });
 
   /** Returns what is left of a text after an edit. */
-  function edited(text: string, old: string, by: string): string {
+  function afterEdit(text: string, old: string, by: string): string {
     writeFileSync("f", text);
     runEdit("f", old, by);
     return contentOf("f");
@@ -371,16 +371,16 @@ onEach({ s02, s06 }, (lesson, test) => {
 
   test("edit_file takes both texts literally, including blanks at their ends", () => {
     const signs = "$& $1 $$ $` $' \\1 .*+?^()[]{}|";
-    assert.equal(edited("a (.*) b", "(.*)", signs), `a ${signs} b`);
-    assert.equal(edited(`a ${signs} b`, signs, "$&"), "a $& b");
-    assert.equal(edited("a b", " b", "\n"), "a\n");
+    assert.equal(afterEdit("a (.*) b", "(.*)", signs), `a ${signs} b`);
+    assert.equal(afterEdit(`a ${signs} b`, signs, "$&"), "a $& b");
+    assert.equal(afterEdit("a b", " b", "\n"), "a\n");
   });
 
   test("edit_file keeps the line ends of a CRLF file, and those of all other lines if the line ends are mixed", () => {
-    assert.equal(edited("a\r\nb\r\nc\r\n", "a\nb", "a\nnew\nb"), "a\r\nnew\r\nb\r\nc\r\n");
-    assert.equal(edited("a\r\nb\r\nc\r\n", "b\r\nc", "c"), "a\r\nc\r\n");
-    assert.equal(edited("a\r\nb\r\n", "b", "one\ntwo"), "a\r\none\r\ntwo\r\n", "one line becomes two");
-    assert.equal(edited("a\r\nb\nc\r\nd\n", "c", "see"), "a\r\nb\nsee\r\nd\n");
-    assert.equal(edited("a\r\nb\nc\r\nd\n", "b\n", "bee\n"), "a\r\nbee\nc\r\nd\n");
+    assert.equal(afterEdit("a\r\nb\r\nc\r\n", "a\nb", "a\nnew\nb"), "a\r\nnew\r\nb\r\nc\r\n");
+    assert.equal(afterEdit("a\r\nb\r\nc\r\n", "b\r\nc", "c"), "a\r\nc\r\n");
+    assert.equal(afterEdit("a\r\nb\r\n", "b", "one\ntwo"), "a\r\none\r\ntwo\r\n", "one line becomes two");
+    assert.equal(afterEdit("a\r\nb\nc\r\nd\n", "c", "see"), "a\r\nb\nsee\r\nd\n");
+    assert.equal(afterEdit("a\r\nb\nc\r\nd\n", "b\n", "bee\n"), "a\r\nbee\nc\r\nd\n");
   });
 });
