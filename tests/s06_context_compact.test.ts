@@ -694,6 +694,19 @@ describe("in a cold cache", () => {
     const { sent } = await talk.ask("second", bash("true"), say("done"));
     assert.doesNotMatch(JSON.stringify(sent), /\[Previous/);
   });
+
+  test("a request clears old results after Ctrl-C at a question that had waited for long: nothing was sent since", async () => {
+    const talk = await talkAgo(medium, [14_700], 0);
+    const end = new AbortController();
+    const approve = async () => {
+      talk.state.lastCall -= 600_000;
+      end.abort(new Error("interrupted"));
+    };
+    const options = { ...talk.options, approve, signal: end.signal };
+    await watch(() => medium.runTurn(talk.messages, "delete it", options), [bash("true")]);
+    const { sent } = await talk.ask("second", say("done"));
+    assert.equal(contents(sent[0]?.messages)[0], CLEARED);
+  });
 });
 
 describe("a turn", () => {
@@ -947,20 +960,22 @@ describe("the program", { concurrency: true }, () => {
     }
   });
 
-  test("goes on with -c after kill -9 in a command: no complete line is lost, even if half a line follows", async (t) => {
-    const run = await start(t, lesson, ["-y", "delete all logs"], { replies: [bash("kill -9 $PPID")] });
-    await run.ended;
-    assert.equal(run.child.signalCode, "SIGKILL", run.screen());
-    const text = fs.readFileSync(transcriptIn(run.cwd), "utf8");
-    const left = `${text}{"message":{"role":"user","content":[{"type":"tool_re`;
-    const files = { ".transcripts/transcript_1_1.jsonl": left };
-    const next = await start(t, lesson, ["-c", "how many are left?"], { files, replies: [say("ten")] });
-    assert.equal(await next.ended, 0, next.screen());
-    assert.match(next.screen(), /delete all logs/, "it prints the last request");
-    const { messages = [] } = next.journal[0]?.request ?? {};
-    assert.deepEqual(outline(messages), ["delete all logs", "calls", "results", "note", "how many are left?"]);
-    assert.equal(resultsIn(messages)[0]?.failed, true, "the result of the command is an error");
-  });
+  for (const signal of ["KILL", "HUP"])
+    test(`goes on with -c after SIG${signal} in a command: no complete line is lost, even if half a line follows`, async (t) => {
+      const run = await start(t, lesson, ["-y", "delete all logs"], {
+        replies: [bash(`kill -${signal} $PPID; sleep 5`)],
+      });
+      await run.ended;
+      const text = fs.readFileSync(transcriptIn(run.cwd), "utf8");
+      const left = `${text}{"message":{"role":"user","content":[{"type":"tool_re`;
+      const files = { ".transcripts/transcript_1_1.jsonl": left };
+      const next = await start(t, lesson, ["-c", "how many are left?"], { files, replies: [say("ten")] });
+      assert.equal(await next.ended, 0, next.screen());
+      assert.match(next.screen(), /delete all logs/, "it prints the last request");
+      const { messages = [] } = next.journal[0]?.request ?? {};
+      assert.deepEqual(outline(messages), ["delete all logs", "calls", "results", "note", "how many are left?"]);
+      assert.equal(resultsIn(messages)[0]?.failed, true, "the result of the command is an error");
+    });
 
   test("says in one line what is wrong if there is nothing to continue", async (t) => {
     for (const [words, what] of [
