@@ -601,12 +601,12 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
   const unset = { ANTHROPIC_API_KEY: undefined };
 
   test("takes its settings from the .env above the lessons, but variables of the environment win", async (t) => {
-    const dotEnv = "ANTHROPIC_API_KEY=from-file\nMODEL_ID=model-of-file\nTHINKING=off\n";
-    const env = { ...unset, MODEL_ID: "model-of-environment" };
+    const dotEnv = "ANTHROPIC_API_KEY=from-file\nMODEL_ID=claude-of-file\nTHINKING=off\n";
+    const env = { ...unset, MODEL_ID: "claude-of-environment" };
     const run = await start(t, lesson, ["go"], { replies: [say("Hello.")], dotEnv, env });
     assert.equal(await run.ended, 0, run.screen());
     const { request } = run.journal[0] ?? {};
-    assert.deepEqual([request?.model, request?.thinking], ["model-of-environment", undefined]);
+    assert.deepEqual([request?.model, request?.thinking], ["claude-of-environment", undefined]);
   });
 
   test("says in one line what to set if there is no key, even if the workspace has a .env with one", async (t) => {

@@ -181,7 +181,7 @@ async function assertAccepted({ SYSTEM, TOOLS }: Lesson, messages: Messages) {
   server.contextLimit = Number.POSITIVE_INFINITY;
   server.model = () => say("fine");
   const body = {
-    model: "m",
+    model: "claude-m",
     max_tokens: 100,
     thinking: { type: "adaptive", display: "summarized" },
     system: SYSTEM,

@@ -18,6 +18,10 @@ export type Lookup = {
   keys: string[];
 };
 
+/** Returns the tokens of a prompt. */
+export const countPrompt = (lines: Line[], charactersPerToken: number): number =>
+  Math.ceil(lines.reduce((sum, { text }) => sum + text.length, 0) / charactersPerToken);
+
 export function lookUp(lines: Line[], model: string, cache: Cache, now: number, charactersPerToken: number): Lookup {
   let characters = 0;
   let key = model;
@@ -32,7 +36,7 @@ export function lookUp(lines: Line[], model: string, cache: Cache, now: number, 
   const written = prefixes.filter(({ isMarked, tokens }) => isMarked && tokens >= MIN_TOKENS);
   const read = found?.tokens ?? 0;
   return {
-    tokens: prefixes.at(-1)?.tokens ?? 0,
+    tokens: countPrompt(lines, charactersPerToken),
     read,
     written: Math.max(0, (written.at(-1)?.tokens ?? 0) - read),
     keys: [...(found ? [found] : []), ...written].map((prefix) => prefix.key),

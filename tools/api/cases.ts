@@ -3,8 +3,8 @@
  * Each rule has at least one request that breaks it and one that just doesn't.
  */
 import type Anthropic from "@anthropic-ai/sdk";
+import { BINDING_BETA } from "./betas.ts";
 import type { Rule } from "./rejection.ts";
-import { BINDING_BETA } from "./rules.ts";
 import type { Model } from "./server.ts";
 
 type Conversation = { system: string; tools: Anthropic.Tool[]; messages: Anthropic.MessageParam[] };
@@ -33,7 +33,7 @@ const MORE: Anthropic.Tool = { name: "more", input_schema: { type: "object" } };
 export const CACHE = { type: "ephemeral" } as const;
 export const SUMMARIZED = { type: "adaptive", display: "summarized" } as const;
 const GREY = "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAAAAAA6mKC9AAAAD0lEQVR42mNoQAMMI1sAAAUMgAHjM1mKAAAAAElFTkSuQmCC";
-const IMAGE = { type: "image", source: { type: "base64", media_type: "image/png", data: GREY } };
+const image = (data: string) => ({ type: "image", source: { type: "base64", media_type: "image/png", data } });
 const THOUGHT = { type: "thinking", thinking: "", signature: "x" };
 /** `block_binding` needs this. Without it, accounts from before September 2026 don't check thinking. */
 const BETA = { "anthropic-beta": BINDING_BETA };
@@ -44,6 +44,9 @@ const use = (id: string, fields = {}) => ({ type: "tool_use", id, name: "bash", 
 const result = (id: string, fields = {}) => ({ type: "tool_result", tool_use_id: id, content: "done", ...fields });
 const user = (...content: unknown[]) => ({ role: "user", content });
 const assistant = (...content: unknown[]) => ({ role: "assistant", content });
+const system = (...content: unknown[]) => ({ role: "system", content });
+/** Changes the effort from here on. */
+const EFFORT = { ...system(), output_config: { effort: "low" } };
 /** Appends messages to the user's hello. */
 const history = (...messages: unknown[]) => ({ tools: TOOLS, messages: [HELLO, ...messages] });
 const first = (...content: unknown[]) => ({ messages: [user(...content)] });
@@ -56,13 +59,18 @@ const padded = (bytes: number) => JSON.stringify(BASE).padStart(bytes);
 // --- rejected --------------------------------------------------------------------------------------------------------
 
 const EXTRA = "Extra inputs are not permitted";
-const BLOCKS = "'text', 'image', 'document', 'thinking', 'redacted_thinking', 'tool_use', 'tool_result'";
+const BLOCKS =
+  "'text', 'image', 'document', 'search_result', 'thinking', 'redacted_thinking', 'tool_use', 'tool_result', …";
 const TAG = (tag: string, tags: string) =>
   `Input tag '${tag}' found using 'type' does not match any of the expected tags: ${tags}`;
 const NAME = (length: number) => `String should match pattern '^[a-zA-Z0-9_-]{1,${length}}$'`;
 const TOO_MANY = "max_tokens: 128001 > 128000, which is the maximum allowed number of output tokens for …";
-const BLANK = "messages: text content blocks must be non-empty";
+const BLANK = "messages: text content blocks must contain non-whitespace text";
 const EMPTY = "all messages must have non-empty content except for the optional final assistant message";
+const FIRST = "use the top-level 'system' parameter for the initial system prompt…";
+const PRECEDE = "role 'system' must precede an 'assistant' message or end the array…";
+const BETWEEN =
+  'To turn thinking off on this model, send "thinking": {"type": "between_tools"} instead of {"type": "disabled"}.…';
 const FORCED = "Thinking may not be enabled when tool_choice forces tool use.";
 const PREFILL = "This model does not support assistant message prefill. The conversation must end with a user message.";
 const BREAKPOINTS = "A maximum of 4 blocks with cache_control may be provided. Found 5.";
@@ -103,20 +111,28 @@ const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object 
     [`messages.0.content.0.text.foo: ${EXTRA}`]: first(text({ foo: 1 })),
     [`tools.0.custom.foo: ${EXTRA}`]: tool({ foo: 1 }),
     [`thinking.adaptive.budget_tokens: ${EXTRA}`]: { thinking: { type: "adaptive", budget_tokens: 2000 } },
-    [`thinking.adaptive.block_binding: ${EXTRA}`]: { thinking: bound("drop_block") }, // without its header
+    // without their beta headers
+    [`thinking.adaptive.block_binding: ${EXTRA}`]: { thinking: bound("drop_block") },
+    [`context_management: ${EXTRA}`]: { context_management: { edits: [] } },
+    [`messages.1.output_config: ${EXTRA}`]: history(EFFORT),
+    [`metadata.team: ${EXTRA}`]: { metadata: { team: "x" } },
+    [`output_config.length: ${EXTRA}`]: { output_config: { length: 1 } },
   },
   "field type": {
     "max_tokens: Input should be a valid integer": { max_tokens: 1.5 },
-    "messages.0.content: Input should be a valid list": { messages: [{ role: "user", content: 5 }] },
+    "messages.0.content: Input should be a valid array": { messages: [{ role: "user", content: 5 }] },
     "messages.1.content.0.tool_use.input: Input should be a valid dictionary": history(
       assistant(use("a", { input: [] })),
     ),
-    "system: Input should be a valid list": { system: 5 },
+    "system: Input should be a valid array": { system: 5 },
   },
   "field value": {
-    "messages.0.role: Input should be 'user', 'assistant'": { messages: [{ role: "tool", content: "x" }] },
+    "service_tier: Input should be 'auto' or 'standard_only'": { service_tier: "fast" },
+    "output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'": {
+      output_config: { effort: "x" },
+    },
     "cache_control.type: Input should be 'ephemeral'": { cache_control: { type: "eternal" } },
-    "thinking.adaptive.display: Input should be 'summarized', 'omitted'": {
+    "thinking.adaptive.display: Input should be 'summarized' or 'omitted'": {
       thinking: { type: "adaptive", display: "full" },
     },
   },
@@ -125,10 +141,24 @@ const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object 
     [`messages.1.content.0.tool_use.name: ${NAME(200)}`]: history(assistant(use("a", { name: "a b" }))),
     [`tools.0.custom.name: ${NAME(128)}`]: [tool({ name: "a.b" }), tool({ name: "x".repeat(129) })],
   },
-  "number too small": { "max_tokens: Input should be greater than or equal to 0": { max_tokens: -1 } },
+  "number too small": { "max_tokens: must be greater than or equal to 0": { max_tokens: -1 } },
   "list too long": {
     "messages: List should have at most 100000 items after validation": { messages: Array(100_001).fill(HELLO) },
   },
+  "length of a string": {
+    "model: String should have at least 1 character": { model: "" },
+    "metadata.user_id: String should have at most 256 characters": { metadata: { user_id: "x".repeat(257) } },
+  },
+  "image data": {
+    "messages.0.content.0.image.source.base64…: invalid base64 data": first(image("not base64")),
+  },
+  "tool schema": {
+    "tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12…": tool({
+      input_schema: { type: "object", properties: 5 },
+    }),
+  },
+  "beta header": { "Unexpected value(s) `nonsense-2026-01-01` for the `anthropic-beta` header. …": {} },
+  "model name": { "404 model: gpt-4": { model: "gpt-4" } },
   "kind of block": {
     [`messages.0.content.0: ${TAG("sound", BLOCKS)}`]: first({ type: "sound" }),
     [`tool_choice: ${TAG("all", "'auto', 'any', 'tool', 'none'")}`]: { tool_choice: { type: "all" } },
@@ -139,7 +169,9 @@ const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object 
     "`top_k` is deprecated for this model.": { top_k: 1 },
   },
   "thinking type": {
-    [WITHOUT("disabled")]: { thinking: { type: "disabled" } },
+    [BETWEEN]: { thinking: { type: "disabled" } },
+    [WITHOUT("disabled")]: { model: "claude-opus-5-5", thinking: { type: "disabled" } },
+    [WITHOUT("between_tools")]: { model: "claude-haiku-5-5", thinking: { type: "between_tools" } },
     [WITHOUT("enabled")]: { thinking: { type: "enabled", budget_tokens: 2000 } },
   },
   "thinking on old models": {
@@ -155,16 +187,27 @@ const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object 
   "tool names": { "tools: Tool names must be unique.": { tools: [...TOOLS, ...TOOLS] } },
   "blank system": { "system: text content blocks must be non-empty": { system: [text({ text: " " })] } },
   "no messages": { "messages: at least one message is required": { messages: [] } },
-  "first role": { 'messages: first message must use the "user" role': { messages: [assistant(text()), HELLO] } },
+  "role of a message": {
+    'messages: Unexpected role "tool". Allowed roles are "user" or "assistant".': {
+      messages: [{ role: "tool", content: "x" }],
+    },
+  },
+  "system role on old models": {
+    "role 'system' is not supported on this model": { model: "claude-haiku-4-5", ...history(system(text())) },
+  },
+  "place of a system message": {
+    [`messages.0: ${FIRST}`]: { messages: [system(text()), HELLO] },
+    [`messages.2: ${PRECEDE}`]: history(system(text()), system(text()), HELLO),
+  },
   "empty message": {
-    [`messages.1: ${EMPTY}`]: [
-      history(assistant(), HELLO),
-      history(assistant()),
-      history({ role: "user", content: "" }),
-    ],
+    [`messages.1: ${EMPTY}`]: [history(assistant(), HELLO), history(assistant())],
+    "messages.1: user messages must have non-empty content": history({ role: "user", content: "" }),
+    "messages.1: …": history(system()),
   },
   "blank text": {
-    [BLANK]: [first(text({ text: "" })), first(text({ text: " \n" })), { messages: [{ role: "user", content: " " }] }],
+    "messages: text content blocks must be non-empty": first(text({ text: "" })),
+    [BLANK]: [first(text({ text: " \n" })), { messages: [{ role: "user", content: " " }] }],
+    "…must contain non-whitespace text": history(system(text({ text: " " }))),
   },
   "tools defined": { [NO_TOOLS]: { messages: [HELLO, assistant(use("a")), user(result("a"))] } },
   "role of a block": {
@@ -208,15 +251,76 @@ const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object 
 
 // --- accepted --------------------------------------------------------------------------------------------------------
 
+/** Betas of clients, which unlock fields. */
+const BETAS = {
+  "anthropic-beta":
+    "context-management-2025-06-27,mid-conversation-output-config-2026-07-01,message-threads-2026-08-12,server-side-fallback-2026-07-01",
+};
+const SCHEMA = { type: "object", properties: { path: { type: "string" } }, required: ["path"] };
+const SEARCH = { type: "search_result", content: [text()], source: "x", title: "x" };
+const SERVED = { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: { query: "x" } };
+const FOUND = { type: "web_search_tool_result", tool_use_id: "srvtoolu_1", content: [] };
+const OLD = { model: "claude-haiku-4-5", max_tokens: 2_000 };
+
 /** For each accepted request, its name and the rules that it almost breaks. */
-const ACCEPTED: Record<string, [Rule[], object | string]> = {
+const ACCEPTED: Record<string, [Rule[], object | string, Case["headers"]?]> = {
   "one message": [["credential", "version", "no messages", "prefill", "sampling"], {}],
   "31 MB, nearly all spaces": [["body size"], padded(31e6)],
   "a whole surrogate pair, and half of one in text": [
     ["body is JSON"],
     { messages: [{ role: "user", content: "\u{1f600} \\ud83d" }] },
   ],
-  "fields without effect": [["field unknown"], { stop_sequences: ["x"], metadata: {} }],
+  "fields without effect": [
+    ["field unknown", "field value", "length of a string"],
+    {
+      stop_sequences: ["x"],
+      metadata: { user_id: "x".repeat(256) },
+      service_tier: "auto",
+      output_config: { effort: "low" },
+    },
+  ],
+  "fields of betas": [
+    ["beta header", "field unknown"],
+    { context_management: { edits: [] }, thread: { type: "create" }, fallbacks: "default" },
+    BETAS,
+  ],
+  "an effort without content, and betas": [
+    ["empty message", "place of a system message"],
+    history(EFFORT, HELLO),
+    BETAS,
+  ],
+  "a Claude model that isn't listed": [["model name"], { model: "claude-sonnet-9" }],
+  "a tool with properties": [["tool schema"], tool({ input_schema: SCHEMA })],
+  "a server tool": [["kind of block"], { tools: [{ type: "web_search_20250305", name: "web_search" }] }],
+  "a reply with a server tool": [["kind of block"], history(assistant(SERVED, FOUND, text()), HELLO)],
+  "a search result": [["kind of block"], first(SEARCH)],
+  "a search result and a tool reference as results": [
+    ["kind of block"],
+    history(
+      assistant(use("a"), use("b")),
+      user(
+        result("a", { content: [SEARCH] }),
+        result("b", { content: [{ type: "tool_reference", tool_name: "bash" }] }),
+      ),
+    ),
+  ],
+  "a system message before a reply, and two at the end": [
+    ["system role on old models", "place of a system message", "role of a message"],
+    history(system(text()), assistant(text()), HELLO, system(text()), system(text())),
+  ],
+  "an assistant message at the start": [["role of a message"], { messages: [assistant(text()), HELLO] }],
+  "an old model: temperature and prefill": [
+    ["sampling", "prefill"],
+    { ...OLD, temperature: 1, ...history(assistant(text())) },
+  ],
+  "an old model: a thinking budget": [
+    ["thinking type"],
+    { ...OLD, thinking: { type: "enabled", budget_tokens: 1_024 } },
+  ],
+  "Haiku 5.5: a forced tool without thinking": [
+    ["forced tools", "thinking type"],
+    { model: "claude-haiku-5-5", thinking: { type: "disabled" }, tools: TOOLS, tool_choice: { type: "any" } },
+  ],
   "a name of 128 letters": [["field pattern"], tool({ name: "x".repeat(128) })],
   "two tools, and a free choice": [
     ["tool names", "forced tools", "kind of block"],
@@ -231,11 +335,14 @@ const ACCEPTED: Record<string, [Rule[], object | string]> = {
   "thinking between tools": [["thinking type"], { thinking: { type: "between_tools" } }],
   "a system prompt in blocks": [["blank system"], { system: [text()] }],
   "two messages of one role": [["list too long", "empty message"], history(HELLO)],
-  "an image": [["kind of block", "field missing"], first(IMAGE)],
-  "an image in a result": [["field missing"], history(assistant(use("a")), user(result("a", { content: [IMAGE] })))],
+  "an image": [["image data", "kind of block", "field missing"], first(image(GREY))],
+  "an image in a result": [
+    ["field missing"],
+    history(assistant(use("a")), user(result("a", { content: [image(GREY)] }))),
+  ],
   "a dot as text": [["blank text"], first(text({ text: "." }))],
   "four breakpoints": [["cache breakpoints"], first(...breakpoints(4))],
-  "a reply in the middle": [["first role", "prefill"], history(assistant(text()), HELLO)],
+  "a reply in the middle": [["prefill"], history(assistant(text()), HELLO)],
   "results in another order than the calls, which came in two messages, and a text after them": [
     ["call without result", "one result a call", "ids of calls", "result without call"],
     history(assistant(use("a")), assistant(use("b")), user(result("b")), user(result("a"), text())),
@@ -337,9 +444,10 @@ function bindingCases(): Case[] {
 // --- the cases -------------------------------------------------------------------------------------------------------
 
 const LARGE: Rule[] = ["body size", "list too long", "prompt too long", "max_tokens in the window"];
-const ABSENT: { [rule in Rule]?: Case["headers"] } = {
+const HEADERS: { [rule in Rule]?: Case["headers"] } = {
   credential: { "x-api-key": null, authorization: null },
   version: { "anthropic-version": null },
+  "beta header": { "anthropic-beta": "nonsense-2026-01-01" },
 };
 
 export const CASES: Case[] = [
@@ -349,13 +457,13 @@ export const CASES: Case[] = [
       [requests].flat().map((sends, i): Case => {
         const expected = /^\d{3} /.test(message) ? message : `400 ${message}`;
         const name = i === 0 ? message : `(${i + 1}) ${message}`;
-        return { rules: [rule], name, expected, sends, headers: ABSENT[rule], isLarge: LARGE.includes(rule) };
+        return { rules: [rule], name, expected, sends, headers: HEADERS[rule], isLarge: LARGE.includes(rule) };
       }),
     );
   }),
-  ...Object.entries(ACCEPTED).map(([name, [rules, sends]]): Case => {
+  ...Object.entries(ACCEPTED).map(([name, [rules, sends, headers]]): Case => {
     const isLarge = typeof sends === "string" || rules.includes("prompt too long");
-    return { rules, name, expected: "accepted", sends, isLarge };
+    return { rules, name, expected: "accepted", sends, headers, isLarge };
   }),
   ...bindingCases(),
 ];

@@ -36,7 +36,7 @@ async function ask(client: Anthropic, body: object | string, headers: Case["head
     return { answer: dropped ? `accepted, dropped ${dropped}` : "accepted", message };
   } catch (error) {
     // Any other error isn't about the request: a wrong key, an unknown model, too many requests, no connection.
-    const isAnswer = error instanceof Anthropic.APIError && [400, 413, 422].includes(error.status);
+    const isAnswer = error instanceof Anthropic.APIError && [400, 404, 413, 422].includes(error.status);
     const isAsked = error instanceof Anthropic.AuthenticationError && headers?.["x-api-key"] === null;
     if (isAnswer || isAsked) return { answer: `${error.status} ${error.apiMessage}` };
     throw error;

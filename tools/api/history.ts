@@ -1,5 +1,6 @@
 /** The rules that a list of messages has to follow, above all that each tool call gets exactly one result. */
 import type Anthropic from "@anthropic-ai/sdk";
+import { accepts } from "./models.ts";
 import { reject } from "./rejection.ts";
 
 /** `at` is where the request has the block, such as `messages.0.content.1`. */
@@ -10,10 +11,11 @@ type Turn = { role: string; blocks: Placed[] };
 export const blocksOf = (content: Anthropic.MessageParam["content"]): Anthropic.ContentBlockParam[] =>
   typeof content === "string" ? [{ type: "text", text: content }] : content;
 
-/** Merges consecutive messages of the same role, as the API does. */
+/** Merges consecutive messages of the same role, as the API does. Messages without content are left out. */
 export function turnsOf(messages: Anthropic.MessageParam[]): Turn[] {
   const turns: Turn[] = [];
-  for (const [message, { role, content }] of messages.entries()) {
+  for (const [message, { role, content = [] }] of messages.entries()) {
+    if (content.length === 0) continue;
     if (turns.at(-1)?.role !== role) turns.push({ role, blocks: [] });
     for (const [i, block] of blocksOf(content).entries())
       turns.at(-1)?.blocks.push({ block, message, at: `messages.${message}.content.${i}` });
@@ -21,8 +23,9 @@ export function turnsOf(messages: Anthropic.MessageParam[]): Turn[] {
   return turns;
 }
 
-export function checkHistory({ messages, tools }: Anthropic.MessageCreateParams): void {
+export function checkHistory({ model, messages, tools }: Anthropic.MessageCreateParams): void {
   checkMessages(messages);
+  checkSystemMessages(messages, model);
   const turns = turnsOf(messages);
   const blocks = turns.flatMap((turn) => turn.blocks);
   if (!tools?.length && blocks.some(({ block }) => block.type === "tool_use" || block.type === "tool_result"))
@@ -30,23 +33,47 @@ export function checkHistory({ messages, tools }: Anthropic.MessageCreateParams)
   for (const turn of turns) for (const placed of turn.blocks) checkBlock(placed, turn.role);
   checkCallIds(blocks);
   for (const [i, turn] of turns.entries()) checkResults(turn, turns[i - 1]);
-  checkLastTurn(turns.at(-1));
+  checkLastTurn(turns.at(-1), model);
 }
 
 function checkMessages(messages: Anthropic.MessageParam[]): void {
   if (messages.length === 0) reject("no messages", "messages: at least one message is required");
-  if (messages[0]?.role !== "user") reject("first role", 'messages: first message must use the "user" role');
-  const empty = messages.findIndex(({ content }) => content.length === 0);
-  if (empty >= 0)
-    reject(
-      "empty message",
-      `messages.${empty}: all messages must have non-empty content except for the optional final assistant message`,
-    );
+  for (const [i, { role, content = [], ...rest }] of messages.entries()) {
+    if (content.length > 0 || "output_config" in rest) continue;
+    const rule = role === "assistant" ? "all messages" : `${role} messages`;
+    const exception = role === "assistant" ? " except for the optional final assistant message" : "";
+    reject("empty message", `messages.${i}: ${rule} must have non-empty content${exception}`);
+  }
+}
+
+const ANYWHERE = "the directive-only form (content: [] with output_config) is accepted at any position";
+
+/** A system message comes after a user message, and before an assistant message or at the end. */
+function checkSystemMessages(messages: Anthropic.MessageParam[], model: string): void {
+  for (const [i, { role, content = [] }] of messages.entries()) {
+    if (role !== "system") continue;
+    if (!accepts(model, "system")) reject("system role on old models", "role 'system' is not supported on this model");
+    if (content.length === 0) continue;
+    if (messages.slice(0, i).every((message) => message.role === "system"))
+      reject(
+        "place of a system message",
+        `messages.${i}: use the top-level 'system' parameter for the initial system prompt; ${ANYWHERE}`,
+      );
+    if (messages[i + 1]?.role === "user")
+      reject(
+        "place of a system message",
+        `messages.${i}: role 'system' must precede an 'assistant' message or end the array; ${ANYWHERE}`,
+      );
+  }
 }
 
 function checkBlock({ block, at }: Placed, role: string): void {
   const { type } = block;
-  if (type === "text" && !block.text.trim()) reject("blank text", "messages: text content blocks must be non-empty");
+  if (type === "text" && !block.text.trim())
+    reject(
+      "blank text",
+      `messages: text content blocks must ${block.text ? "contain non-whitespace text" : "be non-empty"}`,
+    );
   if (type === "tool_result" && role !== "user")
     reject("role of a block", `${at}: \`tool_result\` blocks can only be in \`user\` messages`);
   if (role === "user" && ["thinking", "redacted_thinking", "tool_use"].includes(type))
@@ -106,9 +133,9 @@ function checkAnswered(turn: Turn | undefined, next: Turn | undefined): void {
     );
 }
 
-function checkLastTurn(turn: Turn | undefined): void {
+function checkLastTurn(turn: Turn | undefined, model: string): void {
   checkAnswered(turn, undefined);
-  if (turn?.role === "assistant")
+  if (turn?.role === "assistant" && !accepts(model, "prefill"))
     reject(
       "prefill",
       "This model does not support assistant message prefill. The conversation must end with a user message.",

@@ -30,7 +30,9 @@ export function lineOf(part: string, block: object): Line {
 
 /** Returns the lines in the order that the cache uses: tools, system, messages. */
 export function linesOf(request: Anthropic.MessageCreateParams): Line[] {
-  const lines = (request.tools ?? []).map((tool) => lineOf("tools", tool));
+  // A deferred tool isn't in the prompt, so adding one changes nothing.
+  const tools = (request.tools ?? []).filter((tool) => !("defer_loading" in tool && tool.defer_loading));
+  const lines = tools.map((tool) => lineOf("tools", tool));
   for (const block of blocksOf(request.system ?? [])) lines.push(lineOf("system", block));
   for (const { role, blocks } of turnsOf(request.messages))
     for (const { block, at } of blocks) {

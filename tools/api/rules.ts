@@ -1,37 +1,47 @@
-/** Checks a request in the order of the API: its shape, the settings that a model takes, and its history. */
+/** Checks a request in the order of the API: its shape, what its model accepts, and its history. */
 import type Anthropic from "@anthropic-ai/sdk";
+import { checkBetaFields } from "./betas.ts";
 import { checkHistory } from "./history.ts";
+import { accepts, checkModel } from "./models.ts";
 import { reject } from "./rejection.ts";
-import { checkShape } from "./shape.ts";
+import { checkShape, isRecord } from "./shape.ts";
 
-/** The beta header that `thinking.block_binding` needs. */
-export const BINDING_BETA = "thinking-binding-controls-2026-08-01";
 const MAX_OUTPUT = 128_000; // tokens
-/** Models up to 4.5. Those of version 4.0 have a date after the 4. */
-const BEFORE_ADAPTIVE = /^claude-(3|[a-z]+-4-([0-5]\b|20))/;
 
-/** Throws a Rejection if the request breaks any rule that doesn't depend on counting tokens. `betas`: the beta header. */
-export function checkRequest(request: Anthropic.MessageCreateParams, betas: string): void {
-  checkShape(request);
-  if (!betas.includes(BINDING_BETA) && request.thinking && "block_binding" in request.thinking)
-    reject("field unknown", "thinking.adaptive.block_binding: Extra inputs are not permitted");
+/** Throws a Rejection if the request breaks any rule that doesn't depend on counting tokens. */
+export function checkRequest(request: Anthropic.MessageCreateParams, betas: string[], isCount = false): void {
+  checkShape(request, isCount);
+  checkBetaFields(request, betas);
+  checkModel(request.model);
+  checkThinkingType(request);
   checkSettings(request);
-  checkTexts(request);
+  checkTools(request);
+  if (Array.isArray(request.system) && request.system.some(({ text }) => !text.trim()))
+    reject("blank system", "system: text content blocks must be non-empty");
   checkHistory(request);
+}
+
+function checkThinkingType({ model, thinking }: Anthropic.MessageCreateParams): void {
+  if (!thinking || accepts(model, thinking.type)) return;
+  if (thinking.type === "adaptive")
+    reject("thinking on old models", "adaptive thinking is not supported on this model");
+  if (thinking.type === "disabled" && accepts(model, "between_tools"))
+    reject(
+      "thinking type",
+      'To turn thinking off on this model, send "thinking": {"type": "between_tools"} instead of {"type": "disabled"}.',
+    );
+  reject(
+    "thinking type",
+    `"thinking.type.${thinking.type}" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.`,
+  );
 }
 
 function checkSettings(request: Anthropic.MessageCreateParams): void {
   const { model, max_tokens, thinking, tool_choice } = request;
   const sampling = ["temperature", "top_p", "top_k"].find((name) => name in request);
-  if (sampling) reject("sampling", `\`${sampling}\` is deprecated for this model.`);
-  if (thinking?.type === "disabled" || thinking?.type === "enabled")
-    reject(
-      "thinking type",
-      `"thinking.type.${thinking.type}" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.`,
-    );
-  if (thinking?.type === "adaptive" && BEFORE_ADAPTIVE.test(model))
-    reject("thinking on old models", "adaptive thinking is not supported on this model");
-  if (tool_choice?.type === "any" || tool_choice?.type === "tool")
+  if (sampling && !accepts(model, "sampling")) reject("sampling", `\`${sampling}\` is deprecated for this model.`);
+  const thinks = thinking?.type === "adaptive" || thinking?.type === "enabled" || !accepts(model, "forced");
+  if (thinks && (tool_choice?.type === "any" || tool_choice?.type === "tool"))
     reject("forced tools", "Thinking may not be enabled when tool_choice forces tool use.");
   if (max_tokens > MAX_OUTPUT)
     reject(
@@ -40,9 +50,13 @@ function checkSettings(request: Anthropic.MessageCreateParams): void {
     );
 }
 
-function checkTexts({ tools = [], system = "" }: Anthropic.MessageCreateParams): void {
-  const names = tools.map((tool) => ("name" in tool ? tool.name : ""));
+function checkTools({ tools = [] }: Anthropic.MessageCreateParams): void {
+  const names = tools.map((tool) => ("name" in tool ? tool.name : tool.type));
   if (new Set(names).size < names.length) reject("tool names", "tools: Tool names must be unique.");
-  if (typeof system !== "string" && system.some(({ text }) => !text.trim()))
-    reject("blank system", "system: text content blocks must be non-empty");
+  for (const [i, tool] of tools.entries())
+    if ("input_schema" in tool && !isRecord(tool.input_schema.properties ?? {}))
+      reject(
+        "tool schema",
+        `tools.${i}.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12 (https://json-schema.org/draft/2020-12). Learn more about tool use at https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview.`,
+      );
 }

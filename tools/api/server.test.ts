@@ -1,10 +1,13 @@
 // Tests the local Messages API over real HTTP, through the SDK.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, beforeEach, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
+import { BETAS, readBetas } from "./betas.ts";
 import { BASE, CACHE, CASES, play, START, SUMMARIZED } from "./cases.ts";
 import { converse, tryCase } from "./conformance.ts";
 import { RULES } from "./rejection.ts";
+import { checkRequest } from "./rules.ts";
 import { type Failure, type Reply, type ReplyBlock, type Server, scripted, startServer } from "./server.ts";
 
 const server = await startServer();
@@ -21,6 +24,8 @@ const bash = (command: string, id?: string): ReplyBlock => ({ type: "tool_use", 
 
 const ask = (fields: Partial<Anthropic.MessageCreateParamsNonStreaming> = {}) =>
   client.messages.create({ ...REQUEST, ...fields });
+/** What a client sent, with `x` for each text. */
+type ClientRequest = { client: string; path: string; betas?: string; body: Anthropic.MessageCreateParams };
 const isError = (status: number, message: string) => (error: unknown) => {
   assert.ok(error instanceof Anthropic.APIError, String(error));
   assert.deepEqual([error.status, error.apiMessage], [status, message]);
@@ -51,6 +56,38 @@ test("every rule has an accepted and a rejected case", () => {
       [],
     );
   }
+});
+
+test("the requests of real clients are accepted, except for one that forces a tool on Sonnet 5.5", () => {
+  const requests: ClientRequest[] = JSON.parse(readFileSync(new URL("clients.json", import.meta.url), "utf8"));
+  const rejected = requests.flatMap(({ client, path, betas, body }) => {
+    try {
+      checkRequest(body, readBetas(betas), path.endsWith("/count_tokens"));
+      return [];
+    } catch (error) {
+      return `${client}: ${error}`;
+    }
+  });
+  const forced = "Error: Thinking may not be enabled when tool_choice forces tool use.";
+  assert.deepEqual([requests.length, rejected], [33, [`@langchain/anthropic 1.5: ${forced}`]]);
+});
+
+test("every beta in the SDK's types is known", () => {
+  const types = new URL("resources/beta/beta.d.ts", import.meta.resolve("@anthropic-ai/sdk/index.js"));
+  const [, union = ""] = /type AnthropicBeta = (.*);/.exec(readFileSync(types, "utf8")) ?? [];
+  const names = Array.from(union.matchAll(/'(.+?)'/g), ([, name]) => name ?? "");
+  assert.ok(names.length > 50);
+  for (const name of names) assert.ok(BETAS.has(name), name);
+});
+
+test("count_tokens returns the size of a prompt without an answer from the model", async () => {
+  await ask({ tools: TOOLS });
+  const { max_tokens: _, ...request } = { ...REQUEST, tools: TOOLS };
+  const requests = server.journal.length;
+  assert.deepEqual(await client.messages.countTokens(request), { input_tokens: lastEntry().promptTokens });
+  const withOutput = client.post("/v1/messages/count_tokens", { body: REQUEST });
+  await assert.rejects(withOutput, isError(400, "max_tokens: Extra inputs are not permitted"));
+  assert.equal(server.journal.length, requests);
 });
 
 test("a bearer token is a credential as well, and other paths answer 404 without a journal entry", async () => {
@@ -219,6 +256,13 @@ test("after a change of tools, system, messages or model nothing is read from th
   assert.equal((await cached([long("e")], base)).read, 0);
   for (const change of [{ tools: [] }, { system: "" }, { model: "claude-haiku-5-5" }])
     assert.equal((await cached([long("d")], { ...base, ...change })).read, 0);
+});
+
+test("a deferred tool isn't part of the prompt, so adding one keeps the cache", async () => {
+  const [tool = assert.fail()] = TOOLS;
+  const { size } = await cached([long("h")], { tools: TOOLS });
+  const deferred = { ...tool, name: "later", defer_loading: true };
+  assert.equal((await cached([long("h")], { tools: [...TOOLS, deferred] })).read, size);
 });
 
 test("a lookup goes back 20 blocks from a breakpoint, and prompts under 512 tokens aren't cached", async () => {

@@ -1,9 +1,7 @@
 /**
  * The Messages API on this machine, as strict about requests as the real one, with a function in place of the model.
  *
- * Error texts are those of the real API where they are known. The server answers POST /v1/messages with the client's own
- * tools: there are no server tools, search results, `system` messages, or betas except `block_binding`. It accepts stop
- * sequences but doesn't act on them.
+ * Error texts are those of the real API where they are known. docs/api.md says what the server checks and what it ignores.
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -11,7 +9,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import type Anthropic from "@anthropic-ai/sdk";
-import { type Cache, lookUp } from "./cache.ts";
+import { BINDING_BETA, readBetas } from "./betas.ts";
+import { type Cache, countPrompt, lookUp } from "./cache.ts";
 import type { Failure } from "./failures.ts";
 import { checkSize, linesOf } from "./prompt.ts";
 import { errorBody, Rejection, type Rule, reject } from "./rejection.ts";
@@ -25,7 +24,7 @@ import {
   type Reply,
   type ReplyBlock,
 } from "./replies.ts";
-import { BINDING_BETA, checkRequest } from "./rules.ts";
+import { checkRequest } from "./rules.ts";
 import { checkThinking, dropsInvalid } from "./thinking.ts";
 
 export type { Failure, Reply, ReplyBlock };
@@ -59,7 +58,7 @@ export type Server = {
   /** Every request to /v1/messages in order of arrival, including rejected ones. */
   journal: JournalEntry[];
   model: Model;
-  /** The context window, in tokens. */
+  /** The context window in tokens, 200,000 by default. */
   contextLimit: number;
   /** Sent instead of the true usage, because some compatible servers report a usage of 1, or `{}`. */
   reportedUsage?: Partial<Anthropic.Usage>;
@@ -89,7 +88,7 @@ type State = { server: Server; key: Buffer; cache: Cache; charactersPerToken: nu
 type Answer = { message: Anthropic.Message; drafts: Draft[] };
 
 /** Checks the request of a journal entry and has the model answer it. Fills in the entry along the way. */
-function answer(entry: JournalEntry, failure: Failure | undefined, betas: string, state: State): Answer {
+function answer(entry: JournalEntry, failure: Failure | undefined, betas: string[], state: State): Answer {
   const { server, key, cache, charactersPerToken } = state;
   const { request } = entry;
   checkRequest(request, betas);
@@ -149,27 +148,46 @@ function parseBody(body: string): Anthropic.MessageCreateParams {
   }
 }
 
+function readRequest({ headers }: IncomingMessage, body: string): Anthropic.MessageCreateParams {
+  if (Buffer.byteLength(body) > LARGEST) throw new Rejection(413, undefined, "body size");
+  checkHeaders(headers);
+  return parseBody(body);
+}
+
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /** One request on its way through the server. */
 type Exchange = { req: IncomingMessage; res: ServerResponse; requestId: string; entry: JournalEntry };
 
 async function handle({ req, res, requestId, entry }: Exchange, failures: Failure[], state: State): Promise<void> {
-  if (req.method !== "POST" || req.url?.split("?")[0] !== "/v1/messages") throw new Rejection(404);
+  const path = req.url?.split("?")[0];
+  if (req.method === "POST" && path === "/v1/messages/count_tokens") return await countTokens(req, res, entry, state);
+  if (req.method !== "POST" || path !== "/v1/messages") throw new Rejection(404);
   const body = await text(req);
   state.server.journal.push(entry);
   const failure = failures.shift();
-  if (Buffer.byteLength(body) > LARGEST) throw new Rejection(413, undefined, "body size");
-  checkHeaders(req.headers);
-  entry.request = parseBody(body);
+  entry.request = readRequest(req, body);
   if (failure?.kind === "status") {
     if (failure.retryAfter !== undefined) res.setHeader("retry-after", failure.retryAfter);
     throw new Rejection(failure.status, failure.message);
   }
-  const { message, drafts } = answer(entry, failure, `${req.headers["anthropic-beta"]}`, state);
+  const { message, drafts } = answer(entry, failure, readBetas(req.headers["anthropic-beta"]), state);
   if (failure?.kind === "drop" || failure?.kind === "error_event") entry.error = failure.kind;
   if (entry.request.stream) await sendEvents(res, [...eventsOf(message, drafts)], failure, requestId);
   else await sendMessage(res, message, failure);
+}
+
+async function countTokens(
+  req: IncomingMessage,
+  res: ServerResponse,
+  entry: JournalEntry,
+  state: State,
+): Promise<void> {
+  entry.request = readRequest(req, await text(req));
+  checkRequest(entry.request, readBetas(req.headers["anthropic-beta"]), true);
+  entry.promptTokens = countPrompt(linesOf(entry.request), state.charactersPerToken);
+  res.writeHead(200, { "content-type": "application/json" });
+  res.end(JSON.stringify({ input_tokens: entry.promptTokens }));
 }
 
 const asEvent = (type: string, data: string): string => `event: ${type}\ndata: ${data}\n\n`;
@@ -212,21 +230,27 @@ function sendError({ res, requestId, entry }: Exchange, error: unknown): void {
   res.writeHead(rejection.status, { "content-type": "application/json" }).end(errorBody(rejection, requestId));
 }
 
-type Settings = Partial<Pick<Server, "model" | "contextLimit">> & { charactersPerToken?: number };
+type Settings = Partial<Pick<Server, "model" | "contextLimit">> & {
+  /** UTF-16 units, 3 by default. */
+  charactersPerToken?: number;
+  /** Any free port by default. */
+  port?: number;
+  /** Called with each request once it's answered. `asked` is its method and URL. */
+  onAnswer?: (entry: JournalEntry, asked: string) => void;
+};
 
-/**
- * Starts a Messages API on a free port of 127.0.0.1. The context window has 200,000 tokens by default. `charactersPerToken`
- * counts UTF-16 units. Without a model, each valid request fails with a 500.
- */
-export async function startServer({ charactersPerToken = 3, ...settings }: Settings = {}): Promise<Server> {
+/** Starts a Messages API on 127.0.0.1. Without a model, each valid request fails with a 500. */
+export async function startServer(options: Settings = {}): Promise<Server> {
+  const { charactersPerToken = 3, port = 0, onAnswer, ...settings } = options;
   const failures: Failure[] = [];
   const http = createServer(async (req, res) => {
     const entry: JournalEntry = { request: { model: "", max_tokens: 0, messages: [] }, status: 200, promptTokens: 0 };
     const exchange = { req, res, requestId: newId("req_"), entry };
     res.setHeader("request-id", exchange.requestId);
     await handle(exchange, failures, state).catch((error) => sendError(exchange, error));
+    onAnswer?.(entry, `${req.method} ${req.url}`);
   });
-  http.listen(0, "127.0.0.1");
+  http.listen(port, "127.0.0.1");
   await once(http, "listening");
   const address = http.address();
 

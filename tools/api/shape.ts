@@ -11,16 +11,36 @@ const block = <T extends string>(type: T, fields: z.ZodRawShape) =>
 
 const flag = z.boolean().optional();
 const id = z.string().regex(/^[a-zA-Z0-9_-]+$/);
-const source = z.looseObject({ type: z.string() });
 const cache_control = block("ephemeral", { ttl: z.enum(["5m", "1h"]).optional() }).nullish();
 
 const Text = block("text", { text: z.string(), cache_control, ...ignored("citations") });
-const Image = block("image", { source, cache_control, ...ignored("transformations") });
-const Document = block("document", { source, cache_control, ...ignored("title", "context", "citations") });
+const ImageSource = z.discriminatedUnion("type", [
+  block("base64", { media_type: z.enum(["image/jpeg", "image/png", "image/gif", "image/webp"]), data: z.base64() }),
+  block("url", { url: z.string() }),
+  block("file", { file_id: z.string() }),
+]);
+const Image = block("image", { source: ImageSource, cache_control, ...ignored("transformations") });
+const Document = block("document", {
+  source: z.looseObject({ type: z.string() }),
+  cache_control,
+  ...ignored("title", "context", "citations"),
+});
+const SearchResult = block("search_result", {
+  content: z.array(Text),
+  source: z.string(),
+  title: z.string(),
+  cache_control,
+  ...ignored("citations"),
+});
+const ToolReference = block("tool_reference", { tool_name: z.string(), cache_control });
+const Result = z.discriminatedUnion("type", [Text, Image, Document, SearchResult, ToolReference]);
+/** A block of a server tool. The server takes these without looking inside. */
+const served = <T extends string>(type: T) => z.looseObject({ type: z.literal(type) });
 const Block = z.discriminatedUnion("type", [
   Text,
   Image,
   Document,
+  SearchResult,
   block("thinking", { thinking: z.string(), signature: z.string() }),
   block("redacted_thinking", { data: z.string() }),
   block("tool_use", {
@@ -32,17 +52,31 @@ const Block = z.discriminatedUnion("type", [
   }),
   block("tool_result", {
     tool_use_id: id,
-    content: stringOr(z.array(z.discriminatedUnion("type", [Text, Image, Document])).optional()),
+    content: stringOr(z.array(Result).optional()),
     is_error: flag,
     cache_control,
     ...ignored("toolset_name"),
   }),
+  served("server_tool_use"),
+  served("web_search_tool_result"),
+  served("web_fetch_tool_result"),
+  served("code_execution_tool_result"),
+  served("bash_code_execution_tool_result"),
+  served("text_editor_code_execution_tool_result"),
+  served("tool_search_tool_result"),
+  served("container_upload"),
 ]);
-const Message = z.strictObject({
-  role: z.enum(["user", "assistant"]),
-  content: stringOr(z.array(Block)),
-});
-const Tool = z.strictObject({
+const effort = z.enum(["low", "medium", "high", "xhigh", "max"]).nullish();
+const Message = z.discriminatedUnion("role", [
+  z.strictObject({ role: z.literal("user"), content: stringOr(z.array(Block)) }),
+  z.strictObject({ role: z.literal("assistant"), content: stringOr(z.array(Block)) }),
+  z.strictObject({
+    role: z.literal("system"),
+    content: stringOr(z.array(Text).optional()),
+    output_config: z.strictObject({ effort }).nullish(),
+  }),
+]);
+const ClientTool = z.strictObject({
   type: z.literal("custom").nullish(),
   name: z.string().regex(/^[a-zA-Z0-9_-]{1,128}$/),
   description: z.string().optional(),
@@ -51,6 +85,10 @@ const Tool = z.strictObject({
   cache_control,
   ...ignored("allowed_callers", "defer_loading", "eager_input_streaming", "input_examples"),
 });
+/** The type of a server tool ends with a date. Such a tool always passes. */
+const isServerTool = (tool: unknown) => isRecord(tool) && /_20\d{6}$/.test(String(tool.type));
+const ANY_TOOL = { name: "any", input_schema: { type: "object" } };
+const Tool = z.preprocess((tool) => (isServerTool(tool) ? ANY_TOOL : tool), ClientTool);
 const ToolChoice = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal(["auto", "any"]), disable_parallel_tool_use: flag }),
   z.strictObject({ type: z.literal("tool"), name: z.string(), disable_parallel_tool_use: flag }),
@@ -66,7 +104,7 @@ const Thinking = z.discriminatedUnion("type", [
   z.looseObject({ type: z.literal(["enabled", "disabled"]) }),
 ]);
 const Body = z.strictObject({
-  model: z.string(),
+  model: z.string().min(1).max(256),
   max_tokens: z.int().min(0),
   messages: z.array(Message).max(100_000),
   system: stringOr(z.array(Text).optional()),
@@ -76,14 +114,28 @@ const Body = z.strictObject({
   cache_control,
   stop_sequences: z.array(z.string()).optional(),
   stream: flag,
-  ...ignored("container", "diagnostics", "inference_geo", "metadata", "output_config", "service_tier", "speed"),
-  ...ignored("temperature", "top_p", "top_k"), // checkParameters rejects them by name
+  metadata: z.strictObject({ user_id: z.string().max(256).nullish() }).optional(),
+  output_config: z.strictObject({ effort, ...ignored("format", "task_budget") }).optional(),
+  service_tier: z.enum(["auto", "standard_only"]).optional(),
+  speed: z.enum(["standard", "fast"]).nullish(),
+  ...ignored("container", "diagnostics", "inference_geo", "safeguards"),
+  ...ignored("temperature", "top_p", "top_k"), // rules.ts rejects these for newer models
+  // betas.ts rejects these without their header
+  ...ignored("billing_policy", "compaction", "context_management", "fallback_credit_token", "fallbacks"),
+  ...ignored("mcp_servers", "output_format", "thread"),
 });
+const UNCOUNTED = { max_tokens: true, metadata: true, service_tier: true, stop_sequences: true, stream: true } as const;
+const CountBody = Body.omit(UNCOUNTED);
 
 const MISSING = "Field required";
-const NOUNS: Record<string, string> = { array: "list", int: "integer", object: "dictionary", record: "dictionary" };
+const NOUNS: Record<string, string> = { array: "array", int: "integer", object: "dictionary", record: "dictionary" };
 
-const quoted = (values: unknown) => (Array.isArray(values) ? values.map((value) => `'${value}'`).join(", ") : "");
+const quoted = (values: unknown) => (Array.isArray(values) ? values.map((value) => `'${value}'`) : []);
+/** Joins values as in 'a', 'b' or 'c'. */
+const either = (values: unknown) =>
+  quoted(values)
+    .join(", ")
+    .replace(/, ([^,]*)$/, " or $1");
 
 /** Words a zod issue as the API does. */
 function describeIssue(issue: z.core.$ZodRawIssue): string {
@@ -93,15 +145,20 @@ function describeIssue(issue: z.core.$ZodRawIssue): string {
     case "invalid_type":
       return `Input should be a valid ${NOUNS[issue.expected] ?? issue.expected}`;
     case "invalid_value":
-      return `Input should be ${quoted(issue.values)}`;
+      return `Input should be ${either(issue.values)}`;
     case "invalid_format":
+      if (issue.format === "base64") return "invalid base64 data";
       return `String should match pattern '${String(issue.pattern).slice(1, -1)}'`;
     case "too_small":
-      return `Input should be greater than or equal to ${issue.minimum}`;
+      if (issue.origin === "string") return `String should have at least ${issue.minimum} character`;
+      return `must be greater than or equal to ${issue.minimum}`;
     case "too_big":
+      if (issue.origin === "string") return `String should have at most ${issue.maximum} characters`;
       return `List should have at most ${issue.maximum} items after validation`;
     case "invalid_union":
-      return `Input tag '${isRecord(issue.input) && issue.input.type}' found using 'type' does not match any of the expected tags: ${quoted(issue.options)}`;
+      if (issue.discriminator === "role")
+        return `Unexpected role "${isRecord(issue.input) && issue.input.role}". Allowed roles are "user" or "assistant".`;
+      return `Input tag '${isRecord(issue.input) && issue.input.type}' found using 'type' does not match any of the expected tags: ${quoted(issue.options).join(", ")}`;
   }
   return "Invalid input";
 }
@@ -120,17 +177,29 @@ const RULE_OF_ISSUE: Record<string, Rule> = {
   invalid_union: "kind of block",
 };
 
-/** Rejects a body that isn't shaped like a request. The message names the first problem only. */
-export function checkShape(body: unknown): void {
-  const [issue] = Body.safeParse(body, { error: describeIssue }).error?.issues ?? [];
-  if (!issue) return;
-  const path = issue.code === "invalid_union" ? issue.path.slice(0, -1) : [...issue.path];
-  if (issue.code === "unrecognized_keys") path.push(...issue.keys.slice(0, 1));
-  const rule = issue.message === MISSING ? "field missing" : (RULE_OF_ISSUE[issue.code] ?? "field type");
-  reject(rule, [apiPath(path, body), issue.message].filter(Boolean).join(": "));
+function ruleOf(issue: z.core.$ZodIssue): Rule {
+  if (issue.message === MISSING) return "field missing";
+  if (issue.message.startsWith("String should have")) return "length of a string";
+  if (issue.message.startsWith("Unexpected role")) return "role of a message";
+  if (issue.message === "invalid base64 data") return "image data";
+  return RULE_OF_ISSUE[issue.code] ?? "field type";
 }
 
-/** Adds the type of each block, tool or thinking setting to a path: messages.0.content.0.text.foo, thinking.adaptive.foo */
+/** The place of an issue. The API names no place within `messages` for an unknown role. */
+function pathOf(issue: z.core.$ZodIssue): PropertyKey[] {
+  if (issue.code === "unrecognized_keys") return [...issue.path, ...issue.keys.slice(0, 1)];
+  if (issue.code !== "invalid_union") return issue.path;
+  return issue.path.at(-1) === "role" ? issue.path.slice(0, 1) : issue.path.slice(0, -1);
+}
+
+/** Rejects a body that isn't shaped like a request. The message names the first problem only. */
+export function checkShape(body: unknown, isCount: boolean): void {
+  const schema = isCount ? CountBody : Body;
+  const [issue] = schema.safeParse(body, { error: describeIssue }).error?.issues ?? [];
+  if (issue) reject(ruleOf(issue), [apiPath(pathOf(issue), body), issue.message].filter(Boolean).join(": "));
+}
+
+/** Adds the type of each block, source, tool or thinking setting to a path: messages.0.content.0.text.foo, thinking.adaptive.foo */
 function apiPath(path: PropertyKey[], body: unknown): string {
   const words: string[] = [];
   let value = body;
@@ -146,6 +215,6 @@ function apiPath(path: PropertyKey[], body: unknown): string {
 function tagOf(parent: PropertyKey | undefined, key: PropertyKey, value: unknown): string[] {
   const isBlock = parent === "content" && typeof key === "number";
   const isThinking = parent === undefined && key === "thinking";
-  if (isRecord(value) && (isBlock || isThinking)) return [String(value.type)];
+  if (isRecord(value) && (isBlock || isThinking || key === "source")) return [String(value.type)];
   return parent === "tools" ? ["custom"] : [];
 }
