@@ -11,18 +11,21 @@ import { startServer } from "./server.ts";
 const server = await startServer();
 const KEY = "sk-not-for-the-screen";
 
-type Answer = { status: number; body: string };
+type Answer = { status: number; body: string; type: string | null };
+/** What the proxy makes of a request. */
+let change = (request: string) => request;
 /** What the proxy makes of an answer. */
 let alter = (_request: string, answer: Answer): Answer => answer;
 const proxy = createServer(async (req, res) => {
-  const sent = await text(req);
+  const sent = change(await text(req));
   const names = ["content-type", "x-api-key", "authorization", "anthropic-version", "anthropic-beta"];
   const headers = names.flatMap((name): [string, string][] =>
     req.headers[name] ? [[name, `${req.headers[name]}`]] : [],
   );
   const response = await fetch(server.url + req.url, { method: "POST", headers, body: sent });
-  const answer = alter(sent, { status: response.status, body: await response.text() });
-  res.writeHead(answer.status, { "content-type": "application/json", "retry-after": "0.01" }).end(answer.body);
+  const type = response.headers.get("content-type");
+  const answer = alter(sent, { status: response.status, body: await response.text(), type });
+  res.writeHead(answer.status, { "content-type": `${answer.type}`, "retry-after": "0.01" }).end(answer.body);
 }).listen(0, "127.0.0.1");
 await once(proxy, "listening");
 const { port } = Object(proxy.address());
@@ -34,6 +37,7 @@ beforeEach(() => {
   // Set to empty, because an .env would only fill in what is missing.
   Object.assign(process.env, { ANTHROPIC_API_KEY: KEY, ANTHROPIC_AUTH_TOKEN: "", ANTHROPIC_PROFILE: "", MODEL_ID: "" });
   Object.assign(server, { model: play, reportedUsage: undefined });
+  change = (request) => request;
   alter = (_, answer) => answer;
 });
 
@@ -51,32 +55,65 @@ async function compare(...args: string[]) {
 const isRejected = (body: string, words: string) => body.includes('"type":"error"') && body.includes(words);
 const rejection = (message: string) =>
   JSON.stringify({ type: "error", error: { type: "invalid_request_error", message } });
+const reject = (status: number, message: string): Answer => ({
+  status,
+  body: rejection(message),
+  type: "application/json",
+});
 
-test("nothing differs on the local server", async () => {
+test("the lessons run on the local server, and no answer differs", async () => {
   const { code, output } = await compare();
   const small = CASES.filter(({ isLarge }) => !isLarge).length;
-  const count = `${small} the same, 0 differ, 0 could not be tried; ${CASES.length - small} left out`;
-  assert.ok(output.includes(count), output);
+  const left = CASES.length - small;
+  const count = `${small} the same, 0 of them in other words; 0 differ, 0 could not be tried; ${left} left out`;
+  assert.ok(output.includes(`\nThe lessons run on this server.\n`) && output.includes(count), output);
   assert.equal(code, 0);
 });
 
-test("a missing rule, an additional rule, another message and another status are reported with both answers", async () => {
-  alter = (request, { status, body }) => {
-    if (isRejected(body, "prefill")) return { status: 200, body: "{}" };
-    if (request.includes('"stop_sequences"')) return { status: 400, body: rejection("no stop sequences here") };
-    if (isRejected(body, "at least one message")) return { status: 422, body };
-    return { status, body: body.replace("be unique.", "differ.") };
+test("a missing rule, an additional rule and another status are reported with both answers", async () => {
+  alter = (request, answer) => {
+    if (isRejected(answer.body, "prefill")) return { status: 200, body: "{}", type: "application/json" };
+    if (request.includes('"stop_sequences"')) return reject(400, "no stop sequences here");
+    return isRejected(answer.body, "at least one message") ? { ...answer, status: 422 } : answer;
   };
   const { code, differing } = await compare();
-  assert.deepEqual([code, differing.length], [1, 4]);
+  assert.deepEqual([code, differing.length], [1, 3]);
   const all = differing.join("\n");
   assert.match(
     all,
     /^differs +prefill .*\n +expected: 400 This model does not.* user message\.\n +answered: accepted$/m,
   );
   assert.match(all, /fields without effect\n +expected: accepted\n +answered: 400 no stop sequences here$/m);
-  assert.match(all, /answered: 400 tools: Tool names must differ\./);
   assert.match(all, /expected: 400 (messages: at least .*)\n +answered: 422 \1/);
+});
+
+test("an error in other words is shown, but counts as the same", async () => {
+  alter = (_, answer) => ({ ...answer, body: answer.body.replace("be unique.", "differ.") });
+  const { code, output } = await compare();
+  assert.match(output, /^reworded .*\n.*must be unique\.\n +answered: 400 tools: Tool names must differ\.$/m);
+  assert.match(output, / the same, 1 of them in other words; 0 differ/);
+  assert.equal(code, 0);
+});
+
+test("a server that ignores stream: true is named as such", async () => {
+  change = (request) => request.replace('"stream":true', '"stream":false');
+  const { output } = await compare();
+  assert.match(output, /^The lessons don't run on this server:\nit ignores `stream: true`.*\n\n/m);
+});
+
+test("a server with a lower cap on output is named as such, and the cases are tried with less", async () => {
+  const message = "max_tokens: 32000 > 16384, which is the maximum allowed number of output tokens";
+  alter = (request, answer) => (request.includes('"max_tokens":32000') ? reject(400, message) : answer);
+  const { output } = await compare();
+  assert.match(output, /^The lessons don't run .*\nit doesn't allow the lessons' 32000 output tokens: 400 max_tokens/m);
+  assert.match(output, /^same +thinking binding/m);
+});
+
+test("an address without the API takes one line", async () => {
+  alter = () => ({ status: 404, body: '{"detail":"Not Found"}', type: "application/json" });
+  const { code, output } = await compare();
+  assert.match(output, /Sonnet 5\.5\.\nhttp:.* has no Messages API, or doesn't know claude-sonnet-5-5 \(404\)\n$/);
+  assert.equal(code, 1);
 });
 
 test("without a terminal or without a key, nothing is sent and a line says why", async () => {
@@ -87,30 +124,35 @@ test("without a terminal or without a key, nothing is sent and a line says why",
   process.env.ANTHROPIC_API_KEY = "";
   const keyless = await main(["-y"], (line) => said.push(line));
   const [cost, reason, missing] = said;
-  assert.match(cost ?? "", /^\d+ requests to .*, with ANTHROPIC_API_KEY: at most about \$0\.\d\d /);
+  assert.match(cost ?? "", /^\d+ requests to .*, with ANTHROPIC_API_KEY: about \$0\.\d\d /);
   assert.match(reason ?? "", /no terminal/);
   assert.match(missing ?? "", /^No key: set ANTHROPIC_API_KEY /);
   assert.deepEqual([unasked, keyless, server.journal.length], [1, 1, sent]);
 });
 
 test("a wrong key ends the comparison and isn't printed", async () => {
-  alter = () => ({ status: 401, body: rejection(`invalid x-api-key ${KEY}`) });
+  alter = () => reject(401, `invalid x-api-key ${KEY}`);
   const { code, output } = await compare();
   assert.match(output, /invalid x-api-key \(the key\)/);
   assert.deepEqual([code, output.includes("differ")], [1, false]);
 });
 
-test("lessons that would suffer without thinking, usage or a cache are named", async () => {
+test("whatever the lessons would miss is named: thinking, usage, a cache", async () => {
   server.model = (request) => ({ ...play(request), thinks: false });
   server.reportedUsage = {};
   const { output } = await compare();
-  assert.match(output, /s06: no thinking.*\ns06: no usage.*\ns01 to s06: nothing is read from a cache/);
+  assert.match(
+    output,
+    /^The lessons run on this server, but:\nno thinking.*\nno usage.*\nnothing is read from a cache/m,
+  );
   assert.match(output, /not tried {2}thinking binding .*\n +the model did not think before its call 1\n/);
 });
 
 test("if a server doesn't know the thinking field, THINKING=off is suggested", async () => {
-  alter = (request, answer) =>
-    request.includes('"thinking"') ? { status: 400, body: rejection("thinking: unknown field") } : answer;
+  alter = (request, answer) => (request.includes('"thinking"') ? reject(400, "thinking: unknown field") : answer);
   const { output } = await compare();
-  assert.match(output, /s01 to s06: a request with thinking.* fails .*unknown field.*\n.*THINKING=off/);
+  assert.match(
+    output,
+    /^The lessons don't run .*\nit rejects what the lessons send: .*unknown field.*\n.*THINKING=off/m,
+  );
 });

@@ -1,72 +1,41 @@
 /**
- * Sends the local server's cases to the real API, or to a compatible server, and prints how the answers differ.
+ * Says whether the lessons run on a server. Then sends it the local server's cases, and prints how its answers differ.
  *
- *     npm run conformance                   uses your key, after asking
- *     npm run conformance -- --server URL   tries a compatible server, and says which lessons would have trouble there
+ *     npm run conformance                   the real API, with your key, after asking
+ *     npm run conformance -- --server URL   a compatible server
  */
 import { existsSync, realpathSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
-import { BASE, CACHE, CASES, type Case, START, SUMMARIZED } from "./cases.ts";
+import { BASE, CASES, type Case, START } from "./cases.ts";
+import { ask, converse, judge, TALK_REPLIES, type Talk } from "./talk.ts";
 
 const USAGE = `npm run conformance -- [-y] [--all] [--server URL]
   -y            doesn't ask
   --all         also sends the largest requests
   --server URL  uses this server instead of ANTHROPIC_BASE_URL`;
 const CREDENTIALS = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"];
-const THOUGHTS = { count: 3, max_tokens: 2_000 }; // requests that get signed thinking
 
 type Result = Pick<Case, "rules" | "name" | "expected"> & {
   /** Worded like `expected`, or the reason why the case couldn't be tried. */
   answer: string;
-  verdict: "same" | "differs" | "not tried";
+  verdict: "same" | "reworded" | "differs" | "not tried";
 };
 
 // --- one case --------------------------------------------------------------------------------------------------------
-
-/** Sends a request unchanged. Returns the answer, worded as in a case, and throws if there is none. */
-async function ask(client: Anthropic, body: object | string, headers: Case["headers"] = {}) {
-  try {
-    const json = { "content-type": "application/json", ...headers };
-    const message = await client.post<Anthropic.Message>("/v1/messages", { body, headers: json });
-    const { input_transformations = [] } = Object(message);
-    const dropped = input_transformations.map(({ path = "" }) => path).join(", ");
-    return { answer: dropped ? `accepted, dropped ${dropped}` : "accepted", message };
-  } catch (error) {
-    // Any other error isn't about the request: a wrong key, an unknown model, too many requests, no connection.
-    const isAnswer = error instanceof Anthropic.APIError && [400, 404, 413, 422].includes(error.status);
-    const isAsked = error instanceof Anthropic.AuthenticationError && headers?.["x-api-key"] === null;
-    if (isAnswer || isAsked) return { answer: `${error.status} ${error.apiMessage}` };
-    throw error;
-  }
-}
-
-export type Talk = { messages: Anthropic.MessageParam[]; replies: Anthropic.Message[]; trouble: string };
-
-/** Has a conversation of three calls, normally with thinking before each. Throws if the server doesn't answer. */
-export async function converse(client: Anthropic): Promise<Talk> {
-  const talk: Talk = { messages: [...START.messages], replies: [], trouble: "" };
-  const settings = { max_tokens: THOUGHTS.max_tokens, thinking: SUMMARIZED, cache_control: CACHE };
-  while (talk.replies.length < THOUGHTS.count && !talk.trouble) {
-    const { answer, message } = await ask(client, { ...BASE, ...START, ...settings, messages: talk.messages });
-    const calls = message?.content?.filter((block) => block.type === "tool_use") ?? [];
-    if (message) talk.replies.push(message);
-    if (message && calls.length > 0)
-      talk.messages.push(
-        { role: "assistant", content: message.content },
-        { role: "user", content: calls.map(({ id }) => ({ type: "tool_result", tool_use_id: id, content: "135" })) },
-      );
-    else talk.trouble = message ? "the model made no call" : `it answered ${answer}`;
-  }
-  return talk;
-}
 
 /** Whether an answer is the expected one, in which `…` stands for any text. */
 function isSame(answer: string, expected: string): boolean {
   const parts = expected.split("…").map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
   return new RegExp(`^${parts.join("[^]*")}$`).test(answer);
+}
+
+function compareAnswers(answer: string, expected: string): Result["verdict"] {
+  if (isSame(answer, expected)) return "same";
+  const isRejection = /^\d/.test(answer);
+  return isRejection && answer.slice(0, 3) === expected.slice(0, 3) ? "reworded" : "differs";
 }
 
 /** Tries a case. Never throws. */
@@ -81,8 +50,8 @@ export async function tryCase(client: Anthropic, { edit, sends, headers, ...row 
       edit(conversation);
       body = { ...BASE, ...conversation, ...sends };
     }
-    const { answer } = await ask(client, body, headers);
-    return { rules, name, expected, answer, verdict: isSame(answer, expected) ? "same" : "differs" };
+    const answer = await ask(client, body, headers);
+    return { rules, name, expected, answer, verdict: compareAnswers(answer, expected) };
   } catch (error) {
     return { rules, name, expected, answer: error instanceof Error ? error.message : `${error}`, verdict: "not tried" };
   }
@@ -90,11 +59,11 @@ export async function tryCase(client: Anthropic, { edit, sends, headers, ...row 
 
 // --- the whole table -------------------------------------------------------------------------------------------------
 
-/** Returns dollars, at the price of Sonnet 5.5. Rejected requests are free, and replies are taken to have 200 tokens. */
-function costOf(cases: Case[]): number {
+/** Returns dollars at the price of Sonnet 5.5, if a reply has 200 tokens, or 1,000 with thinking. Rejections are free. */
+function estimateCost(cases: Case[]): number {
   const paid = cases.filter(({ expected }) => expected.startsWith("accepted"));
   const sizes = [
-    ...Array(THOUGHTS.count).fill({ input: 3_000, output: THOUGHTS.max_tokens }),
+    ...Array(TALK_REPLIES).fill({ input: 3_000, output: 1_000 }),
     ...paid.map(({ sends, edit }) => {
       if (typeof sends === "string") return { input: 500, output: 1 };
       const { max_tokens } = { ...BASE, ...sends };
@@ -104,32 +73,14 @@ function costOf(cases: Case[]): number {
   return sizes.reduce((sum, { input, output }) => sum + (input * 2 + output * 10) / 1e6, 0);
 }
 
-/** Names the lessons that would suffer from whatever the conversation lacked. */
-function troubles({ replies, trouble }: Talk): string[] {
-  const blocks = replies.flatMap(({ content }) => content ?? []);
-  const isCounted = ({ usage }: Anthropic.Message) =>
-    (usage?.input_tokens ?? 0) + (usage?.cache_read_input_tokens ?? 0) + (usage?.cache_creation_input_tokens ?? 0) > 1;
-  const found: string[] = [];
-  if (replies.length === 0) found.push(`s01 to s06: a request with thinking, tools and a cache fails (${trouble})`);
-  else if (!blocks.some(({ type }) => type === "tool_use"))
-    found.push("s01 to s06: no tool call came, so nothing is done");
-  if (replies.length === 0) found.push("s01 to s06: if that is about thinking, set THINKING=off");
-  else if (!blocks.some(({ type }) => type === "thinking"))
-    found.push("s06: no thinking, so when it clears a result, no note of it is left; the rest works");
-  if (replies.length > 0 && !replies.some(isCounted))
-    found.push("s06: no usage, so it estimates its context and may compact too early or too late");
-  if (replies.length > 1 && !replies.some(({ usage }) => usage?.cache_read_input_tokens))
-    found.push("s01 to s06: nothing is read from a cache, so each round pays for the whole prompt");
-  return found;
-}
-
 const short = (text: string, length = 96) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
 
 type Print = (line: string) => void;
 
 function printResult({ verdict, rules, name, expected, answer }: Result, print: Print): void {
   print(`${verdict.padEnd(9)}  ${rules[0]?.padEnd(24)}  ${short(name)}`);
-  if (verdict === "differs") print(`             expected: ${expected}\n             answered: ${answer}`);
+  if (verdict === "differs" || verdict === "reworded")
+    print(`             expected: ${expected}\n             answered: ${answer}`);
   if (verdict === "not tried") print(`             ${answer}`);
 }
 
@@ -170,12 +121,14 @@ async function compare(args: string[], print: Print): Promise<boolean> {
   const client = new Anthropic({ baseURL: values.server, maxRetries: 8, logLevel: "off", ...nothing });
   const cases = CASES.filter(({ isLarge }) => values.all || !isLarge);
   const left = CASES.length - cases.length;
-  const cost = costOf(cases).toFixed(2);
+  const cost = estimateCost(cases).toFixed(2);
   const to = `${client.baseURL}, to ${BASE.model}, with ${credential ?? "no key"}`;
-  print(`${cases.length + THOUGHTS.count} requests to ${to}: at most about $${cost} at the price of Sonnet 5.5.`);
+  print(`${cases.length + TALK_REPLIES} requests to ${to}: about $${cost} at the price of Sonnet 5.5.`);
   if (!values.yes && !(await mayStart())) return false;
 
   const talk = await converse(client);
+  for (const line of judge(talk)) print(hide(line));
+  print("");
   const results: Result[] = [];
   for (const each of cases) {
     const result = await tryCase(client, each, talk);
@@ -184,9 +137,9 @@ async function compare(args: string[], print: Print): Promise<boolean> {
     printResult(result, print);
   }
   const count = (verdict: Result["verdict"]) => results.filter((result) => result.verdict === verdict).length;
+  const same = `${count("same") + count("reworded")} the same, ${count("reworded")} of them in other words`;
   const large = left > 0 ? `; ${left} left out, which --all sends` : "";
-  print(`\n${count("same")} the same, ${count("differs")} differ, ${count("not tried")} could not be tried${large}`);
-  if (values.server) for (const line of troubles(talk)) print(hide(line));
+  print(`\n${same}; ${count("differs")} differ, ${count("not tried")} could not be tried${large}`);
   return count("differs") === 0 && count("same") > 0;
 }
 

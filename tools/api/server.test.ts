@@ -5,10 +5,11 @@ import { after, beforeEach, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import { BETAS, readBetas } from "./betas.ts";
 import { BASE, CACHE, CASES, play, START, SUMMARIZED } from "./cases.ts";
-import { converse, tryCase } from "./conformance.ts";
+import { tryCase } from "./conformance.ts";
 import { RULES } from "./rejection.ts";
 import { checkRequest } from "./rules.ts";
 import { type Failure, type Reply, type ReplyBlock, type Server, scripted, startServer } from "./server.ts";
+import { converse } from "./talk.ts";
 
 const server = await startServer();
 after(() => server.close());
