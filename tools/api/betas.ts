@@ -21,10 +21,15 @@ thinking-binding-controls-2026-08-01 thinking-display-updates-2026-08-18 thinkin
 token-counting-2024-11-01 token-efficient-tools-2025-02-19 user-profiles-2026-03-24 user-profiles-2026-08-18
 user-profiles-2026-09-04 user-profiles-billing-2026-10-01 webhooks-2026-10-07
 `;
-/** The SDK's own code and Claude Code send these as well. */
+/** From the code of the SDK, Claude Code and the Vercel AI SDK. */
 const OTHER_BETAS = `
-advanced-tool-use-2025-11-20 claude-code-20250219 effort-2025-11-24 oauth-2025-04-20 oidc-federation-2026-04-01
-per-turn-control-2026-07-01 structured-outputs-2025-12-15
+advanced-tool-use-2025-11-20 afk-mode-2026-01-31 cache-keepalive-2026-09-03 claude-code-20250219
+claude-code-side-query-2026-09-29 code-execution-2025-08-25 code-execution-web-tools-2026-02-09
+context-hint-2026-04-09 dangerous-tool-use-2026-09-03 effort-2025-11-24 fine-grained-tool-streaming-2025-05-14
+mcp-servers-2025-12-04 mid-conversation-system-2026-04-07 oauth-2025-04-20 oidc-federation-2026-04-01
+per-turn-control-2026-07-01 prompt-caching-evict-2026-05-12 prompt-caching-scope-2026-01-05 redact-thinking-2026-02-12
+request-tags-2026-08-21 structured-outputs-2025-12-15 thinking-resumption-2026-07-17 timing-2026-09-09
+tool-provenance-2026-10-26 tool-search-tool-2025-10-19 web-fetch-2025-09-10 web-search-2025-03-05
 `;
 export const BETAS: ReadonlySet<string> = new Set(`${SDK_BETAS} ${OTHER_BETAS}`.trim().split(/\s+/));
 

@@ -1,0 +1,125 @@
+/** Lets the rehearsal model answer any client: requests are translated into those of a lesson, and replies back. */
+import type Anthropic from "@anthropic-ai/sdk";
+import { blocksOf } from "../api/history.ts";
+import type { Model, ReplyBlock } from "../api/server.ts";
+import { SUMMARY, SUMMARY_REQUEST } from "../lesson/wording.ts";
+import { isSummaryCall, rehearse } from "./model.ts";
+
+/** Returns opencode's settings for a server. Its own provider would ask the network for a list of models. */
+export const opencodeConfig = (url: string): string => {
+  const options = { baseURL: `${url}/v1`, apiKey: "offline" };
+  return JSON.stringify({
+    provider: { local: { npm: "@ai-sdk/anthropic", options, models: { "claude-sonnet-5-5": {} } } },
+  });
+};
+
+/** The lessons' tools, and how other clients name them and their fields. */
+const TRANSLATIONS = [
+  { tool: "bash", names: /^(bash|shell|exec|run)/i, fields: { command: /^(command|cmd|script)$/ } },
+  { tool: "read_file", names: /^(read|view|open)/i, fields: { path: /path$|^file/i } },
+  {
+    tool: "write_file",
+    names: /^(write|create)/i,
+    fields: { path: /path$|^file/i, content: /^(content|contents|text)$/ },
+  },
+  {
+    tool: "edit_file",
+    names: /edit|replace/i,
+    fields: { path: /path$|^file/i, old_text: /^old/, new_text: /^new/ },
+  },
+];
+
+/** A client's tool. `fields` maps the lesson's names to the client's. */
+type Translation = { tool: string; name: string; fields: [string, string][]; required: string[] };
+
+/** Finds a client's tool for each tool of the lessons. */
+function translateTools(tools: Anthropic.ToolUnion[] = []): Translation[] {
+  const own = tools.filter((tool): tool is Anthropic.Tool => "input_schema" in tool);
+  return TRANSLATIONS.flatMap(({ tool, names, fields }) => {
+    for (const { name, input_schema } of own) {
+      if (name !== tool && !names.test(name)) continue;
+      const known = Object.keys(input_schema.properties ?? {});
+      const found = Object.entries(fields).map(([field, pattern]): [string, string | undefined] => [
+        field,
+        known.find((each) => pattern.test(each)),
+      ]);
+      const pairs = found.filter((pair): pair is [string, string] => pair[1] !== undefined);
+      if (pairs.length === found.length) return { tool, name, fields: pairs, required: input_schema.required ?? [] };
+    }
+    return [];
+  });
+}
+
+/** Begins the message in which a client continues from a summary. */
+const CONTINUED = /^This session is being continued from a previous conversation/;
+const ASKS_FOR_SUMMARY = /(summary of|summarize) (the|this|our) conversation|continuing (the|this|our) conversation/i;
+/** Clients add these to a request. */
+const isReminder = (text: string) => text.startsWith("<");
+/** Numbers in front of the lines of a file. */
+const LINE_NUMBERS = /^ *\d+(\t|→|: |\| ?)/gm;
+
+const textIn = (content: Anthropic.ToolResultBlockParam["content"] = ""): string =>
+  blocksOf(content as Anthropic.MessageParam["content"])
+    .map((block) => (block.type === "text" ? block.text : ""))
+    .join("\n");
+
+/** Translates what a user message says into messages of a lesson. */
+function translateRequest(texts: string[]): Anthropic.MessageParam[] {
+  const text = texts.filter((each) => !isReminder(each)).at(-1);
+  if (text === undefined) return [];
+  if (CONTINUED.test(text)) {
+    const [, goal = ""] = /^Goal: (.*)$/m.exec(text) ?? [];
+    const summary = { type: "text" as const, text: `${SUMMARY}\n\n${text}` };
+    return [
+      { role: "user", content: goal },
+      { role: "user", content: [summary] },
+    ];
+  }
+  const request = text.trim().replace(/^"(.*)"$/s, "$1"); // opencode adds quotes
+  return [{ role: "user", content: ASKS_FOR_SUMMARY.test(text) ? SUMMARY_REQUEST : request }];
+}
+
+function translateMessage({ role, content }: Anthropic.MessageParam, tools: Translation[]): Anthropic.MessageParam[] {
+  if (role === "system") return [];
+  const blocks = blocksOf(content);
+  if (role === "assistant") {
+    const translated = blocks.map((block) => (block.type === "tool_use" ? toLesson(block, tools) : block));
+    return [{ role, content: translated }];
+  }
+  const texts = blocks.flatMap((block) => (block.type === "text" ? block.text : []));
+  const results = blocks.filter((block) => block.type === "tool_result");
+  const plain = results.map((block) => ({ ...block, content: textIn(block.content).replace(LINE_NUMBERS, "") }));
+  return [...(plain.length > 0 ? [{ role, content: plain }] : []), ...translateRequest(texts)];
+}
+
+function toLesson(call: Anthropic.ToolUseBlockParam, tools: Translation[]): Anthropic.ToolUseBlockParam {
+  const found = tools.find(({ name }) => name === call.name);
+  if (!found) return call;
+  const input = Object.fromEntries(found.fields.map(([field, theirs]) => [field, Object(call.input)[theirs]]));
+  return { ...call, name: found.tool, input };
+}
+
+function toClient(block: ReplyBlock, tools: Translation[]): ReplyBlock {
+  const found = block.type === "tool_use" && tools.find(({ tool }) => tool === block.name);
+  if (!found) return block;
+  const input = Object.fromEntries(found.fields.map(([field, theirs]) => [theirs, Object(block.input)[field]]));
+  for (const field of found.required) input[field] ??= "part of a rehearsal";
+  return { ...block, name: found.name, input };
+}
+
+/** Claude Code asks again if these marks are missing. */
+const wrapSummary = (block: ReplyBlock): ReplyBlock =>
+  block.type === "text" ? { ...block, text: `<summary>\n${block.text}\n</summary>` } : block;
+
+/** Plays the lessons' requests with the read and shell tools that a client has. */
+export const rehearseForAnyone: Model = (request) => {
+  const tools = translateTools(request.tools);
+  const messages = request.messages.flatMap((message) => translateMessage(message, tools));
+  const lessonTools = tools.map(({ tool }) => ({ name: tool, input_schema: { type: "object" as const } }));
+  const others = (request.tools ?? []).filter(
+    (tool) => "name" in tool && !tools.some(({ name }) => name === tool.name),
+  );
+  const reply = rehearse({ ...request, messages, tools: [...lessonTools, ...others] });
+  const content = isSummaryCall({ messages }) ? reply.content.map(wrapSummary) : reply.content;
+  return { ...reply, content: content.map((block) => toClient(block, tools)) };
+};
