@@ -3,6 +3,8 @@
  *
  *     npm run conformance                   the real API, with your key, after asking
  *     npm run conformance -- --server URL   a compatible server
+ *
+ * -y doesn't ask, and --all also sends the largest requests.
  */
 import { existsSync, realpathSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
@@ -12,10 +14,6 @@ import Anthropic from "@anthropic-ai/sdk";
 import { BASE, CASES, type Case, START } from "./cases.ts";
 import { ask, converse, judge, TALK_REPLIES, type Talk } from "./talk.ts";
 
-const USAGE = `npm run conformance -- [-y] [--all] [--server URL]
-  -y            doesn't ask
-  --all         also sends the largest requests
-  --server URL  uses this server instead of ANTHROPIC_BASE_URL`;
 const CREDENTIALS = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"];
 
 type Result = Pick<Case, "rules" | "name" | "expected"> & {
@@ -59,18 +57,12 @@ export async function tryCase(client: Anthropic, { edit, sends, headers, ...row 
 
 // --- the whole table -------------------------------------------------------------------------------------------------
 
-/** Returns dollars at the price of Sonnet 5.5, if a reply has 200 tokens, or 1,000 with thinking. Rejections are free. */
+/** Returns dollars at the price of Sonnet 5.5, for replies of 200 tokens. Rejected requests are free. */
 function estimateCost(cases: Case[]): number {
-  const paid = cases.filter(({ expected }) => expected.startsWith("accepted"));
-  const sizes = [
-    ...Array(TALK_REPLIES).fill({ input: 3_000, output: 1_000 }),
-    ...paid.map(({ sends, edit }) => {
-      if (typeof sends === "string") return { input: 500, output: 1 };
-      const { max_tokens } = { ...BASE, ...sends };
-      return { input: edit ? 4_000 : 500 + JSON.stringify(sends).length / 3, output: Math.min(max_tokens, 200) };
-    }),
-  ];
-  return sizes.reduce((sum, { input, output }) => sum + (input * 2 + output * 10) / 1e6, 0);
+  const talk = TALK_REPLIES * (5_000 * 2 + 1_000 * 10);
+  const paid = cases.filter(({ expected, sends }) => expected.startsWith("accepted") && typeof sends === "object");
+  const costs = paid.map(({ sends, edit }) => ((edit ? 4_000 : 500) + JSON.stringify(sends).length / 3) * 2 + 200 * 10);
+  return costs.reduce((sum, cost) => sum + cost, talk) / 1e6;
 }
 
 const short = (text: string, length = 96) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
@@ -102,13 +94,8 @@ async function mayStart(): Promise<boolean> {
 async function compare(args: string[], print: Print): Promise<boolean> {
   const flag = { type: "boolean", default: false } as const;
   const text = { type: "string" } as const;
-  const options = { yes: { ...flag, short: "y" }, all: flag, help: flag, server: text };
+  const options = { yes: { ...flag, short: "y" }, all: flag, server: text };
   const { values } = parseArgs({ args, options });
-  if (values.help) {
-    print(USAGE);
-    return true;
-  }
-
   const env = fileURLToPath(new URL("../../.env", import.meta.url));
   if (existsSync(env)) process.loadEnvFile(env);
   BASE.model = process.env.MODEL_ID || BASE.model;

@@ -34,8 +34,13 @@ const SearchResult = block("search_result", {
 });
 const ToolReference = block("tool_reference", { tool_name: z.string(), cache_control });
 const Result = z.discriminatedUnion("type", [Text, Image, Document, SearchResult, ToolReference]);
-/** A block of a server tool. The server takes these without looking inside. */
-const served = <T extends string>(type: T) => z.looseObject({ type: z.literal(type) });
+const SEARCHES = ["web_search", "web_fetch", "tool_search"];
+const EXECUTIONS = ["code_execution", "bash_code_execution", "text_editor_code_execution"];
+const RESULTS = [...SEARCHES, ...EXECUTIONS].map((tool) => `${tool}_tool_result`);
+/** Blocks of server tools. They pass, whatever is inside. */
+const served = ["server_tool_use", ...RESULTS, "container_upload"].map((type) =>
+  z.looseObject({ type: z.literal(type) }),
+);
 const Block = z.discriminatedUnion("type", [
   Text,
   Image,
@@ -57,14 +62,7 @@ const Block = z.discriminatedUnion("type", [
     cache_control,
     ...ignored("toolset_name"),
   }),
-  served("server_tool_use"),
-  served("web_search_tool_result"),
-  served("web_fetch_tool_result"),
-  served("code_execution_tool_result"),
-  served("bash_code_execution_tool_result"),
-  served("text_editor_code_execution_tool_result"),
-  served("tool_search_tool_result"),
-  served("container_upload"),
+  ...served,
 ]);
 const effort = z.enum(["low", "medium", "high", "xhigh", "max"]).nullish();
 const Message = z.discriminatedUnion("role", [

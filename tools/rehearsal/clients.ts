@@ -13,40 +13,31 @@ export const opencodeConfig = (url: string): string => {
   });
 };
 
-/** The lessons' tools, and how other clients name them and their fields. */
-const TRANSLATIONS = [
+const PATH = /path$|^file/i;
+/** The lessons' tools, and the names that other clients have for them and for their fields. */
+const TOOLS = [
   { tool: "bash", names: /^(bash|shell|exec|run)/i, fields: { command: /^(command|cmd|script)$/ } },
-  { tool: "read_file", names: /^(read|view|open)/i, fields: { path: /path$|^file/i } },
-  {
-    tool: "write_file",
-    names: /^(write|create)/i,
-    fields: { path: /path$|^file/i, content: /^(content|contents|text)$/ },
-  },
-  {
-    tool: "edit_file",
-    names: /edit|replace/i,
-    fields: { path: /path$|^file/i, old_text: /^old/, new_text: /^new/ },
-  },
+  { tool: "read_file", names: /^(read|view|open)/i, fields: { path: PATH } },
+  { tool: "write_file", names: /^(write|create)/i, fields: { path: PATH, content: /^(content|text)/ } },
+  { tool: "edit_file", names: /edit|replace/i, fields: { path: PATH, old_text: /^old/, new_text: /^new/ } },
 ];
 
-/** A client's tool. `fields` maps the lesson's names to the client's. */
-type Translation = { tool: string; name: string; fields: [string, string][]; required: string[] };
+/** A client's tool. `fields` pairs the lesson's names with the client's. */
+type Translation = { tool: string; name: string; fields: string[][]; required: string[] };
 
-/** Finds a client's tool for each tool of the lessons. */
-function translateTools(tools: Anthropic.ToolUnion[] = []): Translation[] {
-  const own = tools.filter((tool): tool is Anthropic.Tool => "input_schema" in tool);
-  return TRANSLATIONS.flatMap(({ tool, names, fields }) => {
-    for (const { name, input_schema } of own) {
-      if (name !== tool && !names.test(name)) continue;
-      const known = Object.keys(input_schema.properties ?? {});
-      const found = Object.entries(fields).map(([field, pattern]): [string, string | undefined] => [
-        field,
-        known.find((each) => pattern.test(each)),
-      ]);
-      const pairs = found.filter((pair): pair is [string, string] => pair[1] !== undefined);
-      if (pairs.length === found.length) return { tool, name, fields: pairs, required: input_schema.required ?? [] };
-    }
-    return [];
+/** Finds the client's tool for each tool of the lessons. */
+function translateTools(offered: Anthropic.ToolUnion[] = []): Translation[] {
+  const own = offered.filter((tool): tool is Anthropic.Tool => "input_schema" in tool);
+  return TOOLS.flatMap(({ tool, names, fields }) => {
+    const theirs = own.find(({ name }) => names.test(name));
+    if (!theirs) return [];
+    const { properties, required } = theirs.input_schema;
+    const known = Object.keys(properties ?? {});
+    const pairs = Object.entries(fields).map(([field, words]) => [
+      field,
+      known.find((name) => words.test(name)) ?? field,
+    ]);
+    return { tool, name: theirs.name, fields: pairs, required: required ?? [] };
   });
 }
 
@@ -95,14 +86,18 @@ function translateMessage({ role, content }: Anthropic.MessageParam, tools: Tran
 function toLesson(call: Anthropic.ToolUseBlockParam, tools: Translation[]): Anthropic.ToolUseBlockParam {
   const found = tools.find(({ name }) => name === call.name);
   if (!found) return call;
-  const input = Object.fromEntries(found.fields.map(([field, theirs]) => [field, Object(call.input)[theirs]]));
+  const input = Object.fromEntries(
+    found.fields.map(([field = "", theirs = ""]) => [field, Object(call.input)[theirs]]),
+  );
   return { ...call, name: found.tool, input };
 }
 
 function toClient(block: ReplyBlock, tools: Translation[]): ReplyBlock {
   const found = block.type === "tool_use" && tools.find(({ tool }) => tool === block.name);
   if (!found) return block;
-  const input = Object.fromEntries(found.fields.map(([field, theirs]) => [theirs, Object(block.input)[field]]));
+  const input = Object.fromEntries(
+    found.fields.map(([field = "", theirs = ""]) => [theirs, Object(block.input)[field]]),
+  );
   for (const field of found.required) input[field] ??= "part of a rehearsal";
   return { ...block, name: found.name, input };
 }
