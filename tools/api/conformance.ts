@@ -61,7 +61,10 @@ export async function tryCase(client: Anthropic, { edit, sends, headers, ...row 
 function estimateCost(cases: Case[]): number {
   const talk = TALK_REPLIES * (5_000 * 2 + 1_000 * 10);
   const paid = cases.filter(({ expected, sends }) => expected.startsWith("accepted") && typeof sends === "object");
-  const costs = paid.map(({ sends, edit }) => ((edit ? 4_000 : 500) + JSON.stringify(sends).length / 3) * 2 + 200 * 10);
+  const costs = paid.map(({ sends, edit }) => {
+    const { max_tokens } = { ...BASE, ...Object(sends) };
+    return ((edit ? 4_000 : 500) + JSON.stringify(sends).length / 3) * 2 + Math.min(max_tokens, 200) * 10;
+  });
   return costs.reduce((sum, cost) => sum + cost, talk) / 1e6;
 }
 

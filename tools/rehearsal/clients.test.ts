@@ -33,7 +33,7 @@ const round = (reply: Reply, content: string): Anthropic.MessageParam[] => [
 ];
 
 test("a request is played with the client's own tools, whatever stands around it", () => {
-  const request = ask(REMINDER, "Read package.json and tell me the name and the license of this project.");
+  const request = ask(REMINDER, "Read package.json and tell me the name and the license of this project.", REMINDER);
   const reply = answer(request, { role: "system", content: "Be brief." });
   assert.deepEqual(
     callsIn(reply).map(({ name, input }) => [name, input]),
@@ -51,7 +51,7 @@ test("the summary that Claude Code asks for is enough to go on after its compact
   const read = round(answer(request, ...listed), "1\tFact: a is blue");
   const order = ask("Your task is to create a detailed summary of the conversation so far.");
   const summary = textIn(answer(request, ...listed, ...read, order));
-  assert.match(summary, /^<summary>\n.*\n<\/summary>$/s);
+  assert.match(summary, /^<summary>\n.*^Noted library\/a\.txt: a is blue\n<\/summary>$/ms);
   const words = "This session is being continued from a previous conversation that ran out of context.";
   const [next] = callsIn(answer(ask(`${words}\n\n${summary.replace(/<.*?>/g, "")}`)));
   assert.deepEqual(next?.input, { file_path: "library/b.txt" });
