@@ -1,6 +1,8 @@
 /** Changes the pages' Markdown for the site. The files themselves stay readable on GitHub. */
 import { posix, relative } from "node:path";
 import type { MarkdownRenderer } from "vitepress";
+import { functionAround } from "../../lesson/lines.ts";
+import type { Lesson } from "../../lesson/source.ts";
 import { addedLines, type Highlight } from "./code.ts";
 import {
   addressOnSite,
@@ -21,7 +23,6 @@ type Token = ReturnType<MarkdownRenderer["parse"]>[number];
 
 const SHORT = 16; // the longest cell, in characters, that stays on one line
 const LONG = 40; // a table with a longer cell than this turns into blocks on a narrow screen
-const MIDDLE = 4; // the step at which the run on the front page starts: the first command
 
 /** The file that a page is made from, and the prefix of its language. */
 function sourceOf({ path, realPath }: Env) {
@@ -41,27 +42,36 @@ export function configure(md: MarkdownRenderer): void {
   setRenderers(md);
 }
 
-/** Adds the player and links to pages that only the site has, and removes the line of links that the site's menu replaces. */
+/** Adds the player and links to pages that only the site has, and shortens the line of links, which the menu replaces. */
 function adapt(text: string, file: string, prefix: string): string {
-  const { diff } = words(prefix);
+  const { diff, smallerRun, place } = words(prefix);
   const lesson = lessonOfPage(file);
+  const number = place(Number(lesson?.name.slice(1)), lessons.size);
   const page = withClone(text)
-    .replace(/^(# .*\n(?:<!--.*\n)?\n)\[(?:.*\n)+?\n/, "$1")
+    .replace(/^(# .*\n(?:<!--.*\n)?\n)(\[(?:.*\n)+?)\n/, (_, title, links: string) => {
+      const kept = links.split(/\s·\s/).filter((link) => lesson && /^(\*\*|\[←|.*→\])/.test(link));
+      return `${title}${kept.join(" · ").replace(/\*\*.*\*\*/, number)}\n\n`;
+    })
     .replace(/^<!-- sync: changes (s\d\d) -->$/gm, (mark, name) =>
       lessons.get(name)?.before ? `[${diff}](/${prefix}changes/${name}.html)\n\n${mark}` : mark,
     )
-    .replace(/^!\[.*figures\/demo.*\)$/gm, `[$&](/${prefix}viewer.html)`);
+    .replace(/^!\[.*figures\/demo.*\)$/gm, `[$&](/${prefix}viewer.html)`)
+    .replace(/figures\/demo.*?\n(?=\n## )/s, lesson ? `$&\n${smallerRun}\n` : "$&");
   if (file === "docs/README.md" || file === "docs/zh/index.md") return frontPage(page, prefix);
-  return lesson ? page.replace("\n## ", `\n\`\`\`player ${lesson.name} 0\n\`\`\`$&`) : page;
+  return lesson ? page.replace(/\n## (?:Idea|思路)\n.*?(?=\n## )/s, `$&\n\`\`\`player ${lesson.name}\n\`\`\`\n`) : page;
 }
 
 function frontPage(page: string, prefix: string): string {
-  const { title, tagline, viewer, demo } = words(prefix);
+  const { title, tagline, start, ownSession, viewer, demo } = words(prefix);
+  const [, time = ""] = /^\|.*\(s01_.*\| (.*?) \|$/m.exec(page) ?? [];
+  const s01 = `/${prefix}s01_agent_loop.html`;
+  const buttons = `<div class="start">\n\n[${start("s01", time)}](${s01}) [${ownSession}](/${prefix}viewer.html)\n\n</div>`;
   const [commands] = /```sh\n.*?\n```/s.exec(withClone(textOfFile(translated("README.md", prefix)))) ?? [];
   const figure = prefix ? "../figures/demo.zh.svg" : "figures/demo.svg";
   const picture = `## ${viewer}\n\n${demo}\n\n[![${viewer}](${figure})](/${prefix}viewer.html)`;
   return page
-    .replace(/^# .*$/m, `# ${title}\n\n${tagline}\n\n\`\`\`player s01 ${MIDDLE}\n\`\`\``)
+    .replace(/^# .*$/m, `# ${title}\n\n${tagline}\n\n${buttons}`)
+    .replace("<!-- /sync -->", "$&\n\n```player s01 loop\n```")
     .replace(/^## /m, `${commands}\n\n${picture}\n\n$&`);
 }
 
@@ -81,7 +91,7 @@ function addressLinks(md: MarkdownRenderer): void {
 /** Gives each heading its counterpart in the other language and, on a lesson's page, its place in the recorded run. */
 function markSections(md: MarkdownRenderer): void {
   md.core.ruler.push("sections", (state) => {
-    const { file } = sourceOf(state.env);
+    const { file, prefix } = sourceOf(state.env);
     if (state.env.isCounterpart) return;
     const own = idsOf(state.tokens);
     const other = counterpartOf(file);
@@ -89,18 +99,24 @@ function markSections(md: MarkdownRenderer): void {
     for (const [i, heading] of headings(state.tokens).entries())
       if (other) heading.attrSet("data-other", others[i] ?? "");
     const lesson = lessonOfPage(file);
-    if (lesson) linkToRun(lesson.name, state.tokens, file.startsWith("docs/zh/") ? others : own);
+    if (lesson) linkToRun(lesson, state.tokens, prefix ? others : own, words(prefix));
   });
 }
 
 /** `ids` are those of the English headings, which `SECTIONS` names. */
-function linkToRun(lesson: string, tokens: Token[], ids: string[]): void {
-  const missing = Object.keys(SECTIONS[lesson] ?? {}).filter((section) => !ids.includes(section));
-  if (missing.length > 0) throw new Error(`sections.ts: ${lesson} has no section ${missing.join(", ")}`);
+function linkToRun(lesson: Lesson, tokens: Token[], ids: string[], labels: ReturnType<typeof words>): void {
+  const missing = Object.keys(SECTIONS[lesson.name] ?? {}).filter((section) => !ids.includes(section));
+  if (missing.length > 0) throw new Error(`sections.ts: ${lesson.name} has no section ${missing.join(", ")}`);
   for (const [i, heading] of headings(tokens).entries()) {
-    const { at, lines = quotedIn(tokens, heading) } = placeOf(lesson, ids[i] ?? "");
-    if (at !== undefined) heading.attrSet("data-at", String(at));
-    else if (lines) heading.attrSet("data-lines", lines);
+    const { at, lines = quotedIn(tokens, heading) } = placeOf(lesson.name, ids[i] ?? "");
+    if (at !== undefined) {
+      heading.attrSet("data-at", String(at));
+      addStepLink(tokens, heading, at, labels.showStep);
+    } else if (lines) {
+      heading.attrSet("data-lines", lines);
+      heading.attrSet("data-inside", functionAround(Number.parseInt(lines, 10) - 1, lesson));
+      heading.attrSet("data-says", labels.player.lines);
+    }
   }
 }
 
@@ -111,6 +127,13 @@ function quotedIn(tokens: Token[], heading: Token): string | undefined {
   const quotes = section.slice(0, end < 0 ? undefined : end).filter(({ content }) => content.startsWith("<sub>"));
   const [, from, to] = /#L(\d+)-L(\d+)/.exec(quotes[0]?.content ?? "") ?? [];
   return from && `${from}-${to}`;
+}
+
+/** The link that a phone shows beside a heading, because the player isn't beside the text there. */
+function addStepLink(tokens: Token[], heading: Token, step: number, label: string): void {
+  const { children } = tokens[tokens.indexOf(heading) + 1] ?? {};
+  const html = `<a class="to-step ignore-header vp-raw" href="#run" data-step="${step}" aria-label="${label}"></a>`;
+  children?.push(Object.assign(Object.create(heading), { type: "html_inline", content: html }));
 }
 
 function shapeTables(md: MarkdownRenderer): void {
@@ -152,16 +175,20 @@ function setRenderers(md: MarkdownRenderer): void {
     const { info = "", content = "" } = tokens[i] ?? {};
     const [kind, name = "", more = ""] = info.split(" ");
     if (kind === "added") return addedLines(name, more, highlight);
-    if (kind === "player") return player(name, sourceOf(env).prefix, highlight, Number(more));
+    if (kind === "player") return player(name, sourceOf(env).prefix, highlight, more !== "loop");
     const html = fence?.(tokens, i, options, env, self) ?? "";
     if (kind !== "text") return html;
-    const drawn = /[│▶▼┘]/.test(content) ? html.replace('class="', 'class="drawn ') : html;
+    const column = ALIGNED.exec(content)?.[0].length;
+    const aligned = column ? html.replace('class="', `style="--column: ${column}ch" class="aligned `) : html;
+    const drawn = /[│▶▼┘█]| \| /.test(content) ? html.replace('class="', 'class="drawn ') : aligned;
     return drawn.replace(ARROW, "<i>$&</i>").replace(WIDE, '<i class="wide">$&</i>');
   };
   // or Vue would evaluate what stands between two braces
   md.renderer.rules.text = (...args) => (text?.(...args) ?? "").replaceAll("{{", "&#123;&#123;");
 }
 
+/** What stands before the last column in a listing of messages. */
+const ALIGNED = /^(?:user|assistant) {2,}\S+ {2,}/m;
 // In a diagram, arrows get the width of one letter and wide characters that of two, whatever the font does.
 const ARROW = /[▲▶▼◀→←↑↓…]/g;
 const WIDE = /[⺀-鿿！-｠]/g;

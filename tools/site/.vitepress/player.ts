@@ -11,24 +11,23 @@ import { number, words } from "./words.ts";
 type Labels = ReturnType<typeof words>["player"];
 const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
 
-/** Beside a lesson it has the whole script; on the front page, where it begins at step `start`, only the loop. */
-export function player(name: string, prefix: string, highlight: Highlight, start = 0): string {
+/** Beside a lesson it has the whole script; on the front page it has only the loop, and a caption. */
+export function player(name: string, prefix: string, highlight: Highlight, isWhole: boolean): string {
   const lesson = lessonCalled(name);
   const labels = words(prefix).player;
   const { run, steps, items } = stepsOf(lesson, prefix);
   const { file } = lesson;
-  const { says, inside, code = "", request } = steps[start] as Step;
-  const isWhole = start === 0;
-  const began = steps.findLastIndex(({ mark }, i) => i <= start && mark);
+  const { says, inside, code = "", request } = steps[0] as Step;
   const span = widestPrompt(run);
-  const follows = isWhole ? `<label><input type="checkbox" class="follows" checked> ${labels.follows}</label>` : "";
-  return `<section class="player vp-raw" v-pre aria-label="${labels.title(name)}" data-start="${start}" data-steps="${escaped(JSON.stringify(steps))}">
-<p class="head"><span><a href="${prefix && "../"}source/${file}.html">${file}</a> <code class="inside">${inside}</code></span> ${follows}</p>
+  const link = `<a href="${prefix && "../"}source/${file}.html">${file}</a>`;
+  const follow = `<button type="button" class="follow" data-do="follow" hidden>${labels.follow}</button>`;
+  return `<section id="run" class="player vp-raw" v-pre aria-label="${labels.title(name)}" data-steps="${escaped(JSON.stringify(steps))}">
+<p class="head"><span>${isWhole ? link : labels.recorded} <code class="inside">${inside}</code></span> ${isWhole ? follow : ""}</p>
 ${scriptPane(lesson, highlight, isWhole)}
 <p class="says" aria-live="polite"><span>${says}</span> <code>${escaped(code)}</code></p>
 ${requestPane(run, span, request, labels)}
-<ol class="messages" tabindex="0" aria-label="messages">${items.map((item) => showItem(item, start, began, labels)).join("")}</ol>
-${controlPane(steps, start, run.threshold / span, span, labels)}
+<ol class="messages" tabindex="0" aria-label="messages">${items.map((item) => showItem(item, labels)).join("")}</ol>
+${controlPane(steps, run.threshold, span, labels)}
 </section>`;
 }
 
@@ -68,35 +67,51 @@ function requestPane({ threshold, parent, tasks }: Run, span: number, request: R
 </div>`;
 }
 
-/** `threshold`: its share of the height of a column; `span`: the tokens of that height. */
-function controlPane(steps: Step[], start: number, threshold: number, span: number, labels: Labels): string {
+const APART = 0.07; // of the slider: nearer to each other than this, two texts would overlap
+const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
+
+/** The tokens of the model calls at their steps, without those that have no room. */
+function markTexts(steps: Step[]): Map<number, string> {
+  const texts = new Map<number, string>();
+  let next = 0;
+  for (const [i, { mark, request }] of steps.entries()) {
+    const isBesideLayer = Number(steps[i - 1]?.mark) || Number(steps[i + 1]?.mark);
+    if (mark !== "round" || i < next || isBesideLayer) continue;
+    texts.set(i, compact.format(request.read + request.fresh));
+    next = i + APART * steps.length;
+  }
+  return texts;
+}
+
+/** Above the slider each model call has a column, and below it its tokens. A full column stands for `span` tokens. */
+function controlPane(steps: Step[], threshold: number, span: number, labels: Labels): string {
   const button = (name: "previous" | "next", sign: string) =>
     `<button type="button" data-do="${name}" title="${labels[name]}" aria-label="${labels[name]}">${sign}</button>`;
-  const icon = (mark: string, style = "") =>
-    `<i class="${Number(mark) ? "layer" : mark}" ${style}>${Number(mark) || ""}</i>`;
-  const last = steps.length - 1;
-  const marks = steps.map(({ mark }, i) => (mark ? icon(mark, `style="--at: ${i / last}"`) : ""));
+  const icon = (mark: string, style = "", text = "") =>
+    `<i class="${Number(mark) ? "layer" : mark}" ${style}>${Number(mark) || text}</i>`;
   const share = (tokens: number) => `${Math.round((100 * tokens) / span)}%`;
-  const columns = steps.map(
-    ({ request: { read, fresh } }, i) =>
-      `<i style="--at: ${i / last}; --width: ${1 / last}; --old: ${fresh ? share(read) : 0}; --all: ${fresh ? share(read + fresh) : 0}"></i>`,
+  const last = steps.length - 1;
+  const texts = markTexts(steps);
+  const marks = steps.map(({ mark }, i) => (mark ? icon(mark, `style="--at: ${i / last}"`, texts.get(i)) : ""));
+  const columns = steps.map(({ mark, request: { read, fresh } }, i) =>
+    mark === "round" ? `<i style="--at: ${i / last}; --old: ${share(read)}; --all: ${share(read + fresh)}"></i>` : "",
   );
   const kinds = new Set(steps.flatMap(({ mark }) => mark ?? []));
   const legend = [...kinds].map((kind) => `<span>${icon(kind)} ${labels.marks[kind] ?? kind}</span>`);
   return `<div class="controls">
 ${button("previous", "‹")}${button("next", "›")}<button type="button" class="play" data-do="play" data-play="${labels.play}" data-pause="${labels.pause}">${labels.play}</button>
-<div class="slide"><span class="chart" aria-hidden="true" style="--at: ${threshold ? `${Math.round(100 * threshold)}%` : "200%"}">${columns.join("")}</span><input type="range" min="0" max="${last}" value="${start}" aria-label="${labels.step}"><span class="marks" aria-hidden="true">${marks.join("")}</span></div>
-<span class="count">${start + 1} / ${steps.length}</span>
+<div class="slide"><span class="chart" aria-hidden="true" style="--at: ${threshold ? share(threshold) : "200%"}">${columns.join("")}</span><input type="range" min="0" max="${last}" value="0" aria-label="${labels.step}"><span class="marks" aria-hidden="true">${marks.join("")}</span></div>
+<span class="count">1 / ${steps.length}</span>
 <p class="legend" aria-hidden="true">${legend.join("")}</p>
 </div>`;
 }
 
-function showItem(item: Item, start: number, began: number, labels: Labels): string {
+function showItem(item: Item, labels: Labels): string {
   const { message, says = "", code, child, at, arrived, sent, struck, until, brief } = item;
   const from = at[0] ?? arrived;
   const last = Math.max(arrived, ...at);
   const kind = message?.role ?? "event";
-  const states = { child, brief, later: from > start, old: last < began, pending: from <= start && arrived > start };
+  const states = { child, brief, later: from > 0 };
   const classes = Object.entries(states).flatMap(([name, is]) => (is ? name : []));
   const blocks = message?.blocks.map((block, i) => showBlock(block, at[i] ?? from, labels)).join("");
   return `<li class="${[kind, ...classes].join(" ")}" ${data({ from, in: arrived, last, sent, struck, until })}>${message ? `<b>${kind}</b>${blocks}` : says}${code ? ` <code>${escaped(code)}</code>` : ""}</li>`;

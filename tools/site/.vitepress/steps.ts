@@ -90,7 +90,6 @@ class Story {
     this.talk = this.run.parent;
     const { parent, tasks } = this.run;
     this.isLong = [parent, ...tasks].flatMap(({ calls }) => calls).length > LONG;
-    this.add([0], 0, undefined, { code: this.run.command });
   }
 
   get isChild(): boolean {

@@ -11,18 +11,22 @@ const EN = {
   description: "How coding agents work: six scripts to read in one evening",
   lessons: "Lessons",
   changes: "What changed",
-  changesOf: "What changed in",
+  changesOf: (lesson: string) => `What changed in ${lesson}`,
   lines: "lines",
   states: { new: "new", changed: "changed", same: "same" },
   diff: "Line by line: what is new",
   viewer: "Context viewer",
-  viewerIntro:
-    "Open a session of s06 (`.transcripts/*.jsonl`) or of Claude Code (`~/.claude/projects/**/*.jsonl`), and see what filled its context. The file stays in your browser.",
+  start: (lesson: string, time: string) => `Start ${lesson} · ${time}`,
+  ownSession: "See your own session",
+  place: (number: number, of: number) => `${number} of ${of}`,
+  showStep: "Show this step of the run",
+  smallerRun: "The run that this page plays step by step is a smaller one.",
   reference: "Reference",
   menu: {
     "docs/promises.md": "What every lesson promises",
     "docs/python.md": "Python → TypeScript",
     "docs/benchmarks.md": "What forgetting costs",
+    "docs/words.md": "Words",
     "README.md": "Install and run",
     "CONTRIBUTING.md": "Contribute",
   } as Record<string, string>,
@@ -34,7 +38,9 @@ const EN = {
     play: "Play",
     pause: "Pause",
     step: "Step",
-    follows: "follows the text",
+    follow: "Back to the text",
+    recorded: "Recorded: the agent writes and runs hello.mjs",
+    lines: "This section is about these lines.",
     more: (lines: number) => `… ${number(lines)} more ${lines === 1 ? "line" : "lines"}`,
     kinds: {
       request: "request",
@@ -56,49 +62,49 @@ const EN = {
     fresh: "new:",
     cache: (tokens: number) => (tokens > 0 ? `Now in the cache: ${number(tokens)}` : "The cache is empty"),
     threshold: (tokens: number) => `threshold: ${number(tokens)}`,
-    marks: { 1: "clear", 2: "summary", 3: "asked" } as Record<string, string>, // others say their name
-    start: "The loop begins: the user’s request is the first message.",
-    again: "The user’s next request is one more message.",
+    marks: { round: "tokens of a model call", 1: "clear", 2: "summary", 3: "asked" } as Record<string, string>, // others say their name
+    start: "The loop begins: the user's request is the first message.",
+    again: "The user's next request is one more message.",
     check: (threshold: number) =>
       `Before each model call: is the prompt (system prompt, tools, messages) past the threshold of ${number(threshold)} tokens? Not yet.`,
     call: (messages: number, tokens: number) =>
-      `The model gets ${messages === 1 ? "this message" : `all ${messages} messages`}, the system prompt and the tools: ${number(tokens)} tokens. Its reply, dashed, isn’t in messages yet.`,
+      `The model gets ${messages === 1 ? "this message" : `all ${messages} messages`}, the system prompt and the tools: ${number(tokens)} tokens. Its reply, dashed, isn't in messages yet.`,
     reply: "The reply is added to messages.",
     if: (calls: number) =>
       `The reply has ${["no tool call: the loop is done, and returns", "a tool call: the loop goes on"][calls] ?? `${calls} tool calls: the loop goes on`}.`,
     value: (calls: number): string => (calls === 0 ? "return" : "go on"),
     run: (tool: string) => `The program runs ${tool}`,
     rounds: (rounds: number) => `${rounds === 1 ? "One round" : `${rounds} rounds`}. The program runs`,
-    remind: "Three rounds without todo, and the list isn’t finished. A reminder with the list follows the results.",
+    remind: "Three rounds without todo, and the list isn't finished. A reminder with the list follows the results.",
     results: "What the tools returned is added as one message, in the role of the user. Back to the model.",
     cached: (messages: number, fresh: number) =>
       `The model gets all ${messages} messages. The cache has the prompt before, with which this one begins: only ${fresh} tokens are new. They cost 25 times as much as cached ones.`,
     past: (tokens: number, saved: number) =>
-      `About ${number(tokens)} tokens, past the threshold. Layer 1 acts if it saves 40 % of the threshold. Here it saves about ${about(saved)}, by clearing what’s struck out.`,
+      `About ${number(tokens)} tokens, past the threshold. Layer 1 acts if it saves 40% of the threshold. Here it saves about ${about(saved)}, by clearing what's struck out.`,
     cold: (saved: number) =>
-      `Not past the threshold, but the cache is cold, so the whole prompt is paid for anyway. Layer 1 saves about ${about(saved)} by clearing what’s struck out.`,
+      `Not past the threshold, but the cache is cold, so the whole prompt is paid for anyway. Layer 1 saves about ${about(saved)} by clearing what's struck out.`,
     cleared: (results: number, isCold: boolean) =>
-      `Layer 1: ${results === 1 ? "one old result is a line now" : `${results} old results are a line each now`}. ${isCold ? "No cached tokens are lost, because there were none." : "Short ones stay, and so do the newest 3 long ones, and whatever the model hasn’t answered."}`,
+      `Layer 1: ${results === 1 ? "one old result is a line now" : `${results} old results are a line each now`}. ${isCold ? "No cached tokens are lost, because there were none." : "Short ones stay, and so do the newest 3 long ones, and whatever the model hasn't answered."}`,
     clearedPrice: (room: number, fresh: number) =>
       `The gain is ${number(room)} tokens. The price: the cache ends at the first line that changed, so ${number(fresh)} tokens are new, and thinking after it becomes text.`,
     before: (tokens: number, threshold: number) =>
-      `About ${number(tokens)} tokens, past the threshold of ${number(threshold)}. Clearing old results would save less than 40 % of that, so layer 2 asks for a summary.`,
+      `About ${number(tokens)} tokens, past the threshold of ${number(threshold)}. Clearing old results would save less than 40% of that, so layer 2 asks for a summary.`,
     asked: "Layer 3, whatever the size: the model has called compact, so a summary is made before the next model call.",
     summary: (tokens: number, out: number) =>
-      `A separate model call summarizes what the model has answered: ${number(tokens)} tokens in, of which only the instruction is new, and ${out} out. The summary replaces what’s struck out.`,
+      `A separate model call summarizes what the model has answered: ${number(tokens)} tokens in, of which only the instruction is new, and ${out} out. The summary replaces what's struck out.`,
     after: (before: number, after: number) =>
       `${before} messages have become ${after}: the request, the summary with the files used last, the tool call in progress, and its result.`,
     afterPrice: (room: number, fresh: number) =>
       `The gain is ${number(room)} tokens. The price: that model call, what the summary leaves out, and ${number(fresh)} new tokens, since the cache ends at the request.`,
     killed:
       "This command kills the program, and all messages are gone. The transcript on disk ends with this tool call:",
-    paused: "Nothing runs. After 300 seconds without a model call, the prompt cache has expired: it’s cold.",
+    paused: "Nothing runs. After 300 seconds without a model call, the prompt cache has expired: it's cold.",
     disk: "On disk, the transcript ends with:",
     resume:
       "A new program reads the transcript. It adds a result for the tool call that was cut off, and a note that the turn stopped. Thinking becomes text.",
     child: "task calls agentLoop again, for a subagent with messages of its own.",
     prompt: "The prompt is all the subagent knows.",
-    back: "The subagent’s last text is the result. Its messages are dropped.",
+    back: "The subagent's last text is the result. Its messages are dropped.",
   },
   footer: "MIT license. This site loads nothing from elsewhere, and what you open in the viewer stays in your browser.",
 };
@@ -111,18 +117,22 @@ const ZH: typeof EN = {
   description: "coding agent 的工作原理：六个脚本，一个晚上读完",
   lessons: "课程",
   changes: "改动对比",
-  changesOf: "改动对比：",
+  changesOf: (lesson) => `${lesson} 的改动`,
   lines: "行",
   states: { new: "新增", changed: "有改动", same: "未变" },
   diff: "逐行对比：新增的代码",
   viewer: "上下文查看器",
-  viewerIntro:
-    "打开一份 s06 的会话记录（`.transcripts/*.jsonl`）或 Claude Code 的会话记录（`~/.claude/projects/**/*.jsonl`），看看上下文里都装了什么。文件只在浏览器里处理，不会上传。",
+  start: (lesson, time) => `从 ${lesson} 开始 · ${time}`,
+  ownSession: "查看自己的会话",
+  place: (number, of) => `第 ${number} 课，共 ${of} 课`,
+  showStep: "查看这一步的运行",
+  smallerRun: "本页逐步回放的，是另一次较小的运行。",
   reference: "参考",
   menu: {
     "docs/promises.md": "每一课的保证（英文）",
     "docs/python.md": "Python → TypeScript（英文）",
     "docs/benchmarks.md": "遗忘的代价（英文）",
+    "docs/words.md": "术语",
     "README.md": "安装与运行",
     "CONTRIBUTING.md": "参与贡献（英文）",
   },
@@ -134,7 +144,9 @@ const ZH: typeof EN = {
     play: "播放",
     pause: "暂停",
     step: "步骤",
-    follows: "跟随正文",
+    follow: "回到正文的位置",
+    recorded: "运行记录：agent 写出并运行 hello.mjs",
+    lines: "这一节讲的是这几行。",
     more: (lines) => `… 还有 ${number(lines)} 行`,
     kinds: {
       request: "用户请求",
@@ -156,7 +168,15 @@ const ZH: typeof EN = {
     fresh: "新增",
     cache: (tokens) => (tokens > 0 ? `现在缓存中有 ${number(tokens)}` : "缓存是空的"),
     threshold: (tokens) => `阈值：${number(tokens)}`,
-    marks: { round: "一轮", 1: "清除", 2: "摘要", 3: "要求", reminder: "提醒", subagent: "子智能体", resume: "恢复" },
+    marks: {
+      round: "模型调用的 token 数",
+      1: "清除",
+      2: "摘要",
+      3: "要求",
+      reminder: "提醒",
+      subagent: "子智能体",
+      resume: "恢复",
+    },
     start: "循环开始：用户请求是第一条消息。",
     again: "用户的下一个请求追加为一条新消息。",
     check: (threshold) =>
@@ -171,7 +191,7 @@ const ZH: typeof EN = {
     remind: "连续三轮没有用 todo，清单也还没有完成：提醒连同清单跟在结果后面。",
     results: "工具返回的结果以 user 的身份追加为一条消息，再交给模型。",
     cached: (messages, fresh) =>
-      `模型收到全部 ${messages} 条消息。这一次以上一次的提示词开头，那部分在缓存里：只有 ${fresh} token 是新的，单价是缓存命中的 25 倍。`,
+      `模型收到全部 ${messages} 条消息。开头就是上一次的提示词，已经在缓存里：只有 ${fresh} token 是新的，单价是缓存命中的 25 倍。`,
     past: (tokens, saved) =>
       `约 ${number(tokens)} token，超过阈值。第一层能省下阈值的 40% 才动手：这里约省 ${about(saved)}，将清除划掉的内容。`,
     cold: (saved) => `没有超过阈值，但缓存已冷，整个提示词反正要付全价。第一层约省 ${about(saved)}，将清除划掉的内容。`,

@@ -35,13 +35,13 @@ function changesPages(name: string, prefix: string): Page[] {
     return `## ${region}\n\n${states[state]} · ${link} · +${added} −${removed}\n\n\`\`\`added ${name} ${region}\n\`\`\`\n`;
   });
   const link = (file: string, text: string) => `[${text}](/${prefix}${pageNameOf(file)}.html)`;
-  const top = `# ${changesOf} ${name}\n\n${link(lesson.before.page, lesson.before.name)} → ${link(lesson.page, titleOf(lesson.page))}\n\n`;
+  const top = `# ${changesOf(name)}\n\n${link(lesson.before.page, lesson.before.name)} → ${link(lesson.page, titleOf(lesson.page))}\n\n`;
   return [{ params: { page: `${prefix}changes/${name}` }, content: frontmatter("changes") + top + parts.join("\n") }];
 }
 
 function viewerPage(prefix: string): Page {
-  const { viewer, viewerIntro } = words(prefix);
-  const content = `${frontmatter("viewer")}# ${viewer}\n\n${viewerIntro}\n\n<ContextViewer alt="${viewer}" />\n`;
+  const { viewer } = words(prefix);
+  const content = `${frontmatter("viewer")}# ${viewer}\n\n<ContextViewer alt="${viewer}" />\n`;
   return { params: { page: `${prefix}viewer` }, content };
 }
 

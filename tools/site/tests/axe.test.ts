@@ -19,10 +19,9 @@ async function violationsOn(page: Page, where: object, options: object): Promise
 
 /** Goes through a run and checks the colours of the first step of each kind. */
 async function violationsInRun(page: Page, kinds: Set<string>): Promise<string[]> {
-  await page.locator(".follows").evaluate((box: HTMLInputElement) => {
-    box.checked = false;
-    // axe visits every element each time, so only the player stays
-    for (let part = box.closest(".player"); part && part !== document.body; part = part.parentElement)
+  // axe visits every element each time, so only the player stays
+  await page.locator(".player").evaluate((player) => {
+    for (let part: Element | null = player; part && part !== document.body; part = part.parentElement)
       for (const other of [...(part.parentElement?.children ?? [])]) if (other !== part) other.remove();
   });
   const found: string[] = [];

@@ -27,24 +27,6 @@ describe("a lesson beside its run", () => {
       });
   });
 
-  test("scrolling up or down shows the step that the section is about", async () => {
-    const order = [
-      ["2. One tool", "run bash"],
-      ["3. Every call gets a result", "results"],
-      ["2. One tool", "run bash"],
-    ] as const;
-    await inTab(S01, {}, async (page) => {
-      await isAtStep(page, "start");
-      for (const [heading, step] of order) {
-        await scrollTo(page, heading);
-        await isAtStep(page, step);
-      }
-      assert.match(await page.innerText(".player .script .marked"), /runCall\(call/);
-      await page.evaluate("scrollTo(0, 0)");
-      await isAtStep(page, "start");
-    });
-  });
-
   test("the sections of a page follow its run in order, in both languages", () => {
     const stepsOn = (page: string) =>
       [...htmlOf(page).matchAll(/<h[23][^>]* data-at="(\d+)"/g)].map(([, at]) => Number(at));
@@ -56,16 +38,40 @@ describe("a lesson beside its run", () => {
     }
   });
 
-  test("a section without a step shows the lines it's about", async () => {
+  test("a link to a section shows its step, and scrolling through a tall window skips none", async () => {
+    await inTab(S01, { viewport: { width: 1920, height: 1400 } }, async (page) => {
+      const sections = await page
+        .locator(".vp-doc [data-at]")
+        .evaluateAll((all) => all.map((each) => ({ id: each.id, at: each.getAttribute("data-at") ?? "" })));
+      const seen = new Set<string>();
+      for (let y = 0; y <= (await page.evaluate<number>("document.body.scrollHeight")); y += 50) {
+        await page.evaluate(`scrollTo(0, ${y})`);
+        await page.evaluate(twoFrames);
+        seen.add(`${await page.getAttribute(".player", "data-step")}`);
+      }
+      const { at: last } = sections.at(-1) ?? {};
+      const skipped = sections.filter(({ at }) => !seen.has(at) && at !== last); // the last one may be too far down
+      assert.deepEqual(skipped, []);
+      for (const { id, at } of sections.reverse()) {
+        await page.evaluate(`location.hash = "${id}"`);
+        await page.waitForSelector(`.player[data-step="${at}"]`);
+      }
+    });
+  });
+
+  test("a section without a step shows the lines it's about, and their function", async () => {
     const shown = [
-      [S01, "5. What keeps it alive", /^\/\/ That is the agent\./],
-      ["s06_context_compact.html", "5. What stays", /function unfinishedRequests/],
+      [S01, "2. One tool", /options\.approve/, "runTool()"],
+      [S01, "4. The history stays valid", /dropUnanswered/, "runTurn()"],
+      [S01, "5. What keeps it alive", /^\/\/ That is the agent\./, ""],
+      ["s06_context_compact.html", "4. When it compacts", /clearOldResults/, "compactIfNeeded()"],
     ] as const;
-    for (const [path, heading, code] of shown)
+    for (const [path, heading, code, inside] of shown)
       await inTab(path, {}, async (page) => {
         await scrollTo(page, heading);
-        const line = page.locator(".player .script .ran", { hasText: code });
+        const line = page.locator(".player .script .ran", { hasText: code }).first();
         await line.waitFor();
+        assert.equal(await page.innerText(".player .inside"), inside);
         const [script, box] = [await page.locator(".player .script").boundingBox(), await line.boundingBox()];
         assert.ok(script && box && box.y >= script.y && box.y + box.height <= script.y + script.height, heading);
       });
@@ -77,10 +83,44 @@ describe("a lesson beside its run", () => {
       await scrollTo(page, "3. Every call gets a result");
       await page.evaluate(twoFrames);
       assert.equal(await page.getAttribute(".player", "data-step"), "1");
-      await page.getByLabel("follows the text").check();
+      await page.getByRole("button", { name: "Back to the text" }).click();
       await isAtStep(page, "results");
-      await scrollTo(page, "2. One tool");
-      await isAtStep(page, "run bash");
+      await scrollTo(page, "1. The loop");
+      await isAtStep(page, "if");
+    });
+  });
+
+  test("a long line of a listing with columns continues in its column", async () => {
+    await inTab("s06_context_compact.html", {}, async (page) => {
+      const lefts = await page.locator(".language-text:not(.drawn) .line").evaluateAll((lines) =>
+        lines.flatMap((line) => {
+          const text = document.createRange();
+          text.selectNodeContents(line);
+          const [first, ...rest] = text.getClientRects();
+          const wrapped = rest.filter(({ top }) => first && top >= first.bottom - 1);
+          return wrapped.map(({ left }) => left - (first?.left ?? 0));
+        }),
+      );
+      assert.ok(lefts.length > 0 && Math.min(...lefts) > 100, lefts.join(" "));
+    });
+  });
+
+  test("the site's title, the menu of sections and the text have one left edge", async () => {
+    for (const width of [1280, 1440, 1920])
+      await inTab(S01, { viewport: { width, height: 1080 } }, async (page) => {
+        await page.click('.VPLocalNav button:has-text("On this page")');
+        const parts = [".VPNavBarTitle a", ".VPLocalNavOutlineDropdown > button", ".VPLocalNav .items", ".vp-doc h1"];
+        const lefts = await Promise.all(parts.map(async (part) => (await page.locator(part).first().boundingBox())?.x));
+        assert.deepEqual(lefts, [40, 40, 40, 40], `${width}`);
+      });
+  });
+
+  test("below the title are the number of the lesson and links to its neighbours", async () => {
+    await inTab("s04_subagent.html", {}, async (page) => {
+      const place = page.locator(".vp-doc h1 + p");
+      assert.equal(await place.innerText(), "← s03 · 4 of 6 · s05 →");
+      await place.getByRole("link", { name: "s05" }).click();
+      await page.waitForURL(/s05_skill/);
     });
   });
 
@@ -111,14 +151,25 @@ describe("a lesson beside its run", () => {
       });
   });
 
-  test("in a narrow window the player stands in the text, before the first section, and doesn't follow it", async () => {
+  test("on a phone the player follows the idea, and headings link to their steps", async () => {
     await inTab(S01, { viewport: PHONE }, async (page) => {
-      const above = await page.locator(".player").boundingBox();
-      const below = await page.locator(".vp-doc h2").first().boundingBox();
-      assert.ok(above && below && above.y + above.height <= below.y);
+      const [idea, player, how] = await Promise.all(
+        ["#idea", ".player", "#how-it-works"].map((part) => page.locator(part).boundingBox()),
+      );
+      assert.ok(idea && player && how && idea.y < player.y && player.y + player.height <= how.y);
       await scrollTo(page, "3. Every call gets a result");
       await page.evaluate(twoFrames);
       assert.equal(await page.getAttribute(".player", "data-step"), "0");
+      await page.locator("h3", { hasText: "3. Every call gets a result" }).locator(".to-step").click();
+      await isAtStep(page, "results");
+      await page.waitForFunction(() => {
+        const { top = -1 } = document.querySelector(".player")?.getBoundingClientRect() ?? {};
+        return top >= 0 && top < innerHeight / 2;
+      });
+      const heights = await page
+        .locator(".player .line")
+        .evaluateAll((lines) => lines.filter((line) => line.checkVisibility()).map((line) => line.clientHeight));
+      assert.ok(Math.min(...heights) > 12, "a blank line has no height");
     });
   });
 

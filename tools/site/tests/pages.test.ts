@@ -11,7 +11,7 @@ function brokenListings(): string[] {
   const found: string[] = [];
   for (const block of document.querySelectorAll(":is(.language-text, .language-console, .lesson .language-ts) pre")) {
     const code = block.querySelector("code") ?? block;
-    const isDrawing = /[│▶▼┘]/.test(code.textContent ?? "");
+    const isDrawing = block.closest(".drawn");
     const heights = [...block.querySelectorAll(".line")].map((line) => line.clientHeight).filter(Boolean);
     const isBroken = isDrawing && Math.max(...heights) > 1.5 * Math.min(...heights);
     const isCut = !isDrawing && block.scrollWidth > block.clientWidth;

@@ -114,7 +114,7 @@ describe("in Chinese", () => {
     });
     await inTab("zh/viewer.html", {}, async (page) => {
       await switchLanguage(page);
-      await page.waitForURL(urlOf("viewer.html"));
+      await page.waitForURL(({ href }) => pageAt(href) === "viewer.html");
     });
     await inTab("promises.html", {}, async (page) => {
       await switchLanguage(page);

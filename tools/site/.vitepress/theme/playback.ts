@@ -1,6 +1,7 @@
 /** Plays the recorded runs on a page step by step. `player.ts`, beside the config, put everything they show into the page. */
 import type { Step } from "../steps.ts";
 
+const TOP = 100; // pixels that the menus cover
 const READ = 0.4; // a heading in this top part of the window begins the section being read
 const ROW = 22; // pixels of earlier messages that stay in sight above a long message
 
@@ -15,7 +16,8 @@ class Player {
   readonly root: HTMLElement;
   readonly steps: Step[];
   readonly slider: HTMLInputElement;
-  readonly follows: HTMLInputElement | null;
+  readonly follow: HTMLElement | null;
+  isFollowing = true;
   now = 0;
   timer = 0;
 
@@ -23,10 +25,10 @@ class Player {
     this.root = root;
     this.steps = JSON.parse(root.dataset.steps ?? "[]");
     this.slider = this.find("input[type=range]");
-    this.follows = root.querySelector(".follows");
-    this.show(Number(root.dataset.start));
+    this.follow = root.querySelector("[data-do=follow]");
+    this.show(0);
     this.listen();
-    if (this.follows) this.watch();
+    if (this.follow) this.watch();
   }
 
   find<Found extends HTMLElement>(selector: string): Found {
@@ -126,13 +128,19 @@ class Player {
   /** The reader takes over: playing stops, and so does following the text. */
   take(step: number): void {
     this.stop();
-    if (this.follows) this.follows.checked = false;
+    this.setFollowing(false);
     this.show(step);
+  }
+
+  setFollowing(isFollowing: boolean): void {
+    this.isFollowing = isFollowing;
+    if (this.follow) this.follow.hidden = isFollowing;
   }
 
   toggle(): void {
     const isPlaying = this.timer > 0;
-    this.take(this.now === this.steps.length - 1 ? 0 : this.now);
+    const next = this.now === this.steps.length - 1 ? 0 : this.now + 1;
+    this.take(isPlaying ? this.now : next);
     if (isPlaying) return;
     this.find(".play").textContent = this.find(".play").dataset.pause ?? "";
     this.wait();
@@ -153,14 +161,15 @@ class Player {
     const keys: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
     this.root.addEventListener("keydown", (event) => {
       const way = keys[event.key];
-      if (!way) return;
+      const isShortcut = event.altKey || event.ctrlKey || event.metaKey; // Alt+← goes back in the browser
+      if (!way || isShortcut) return;
       event.preventDefault();
       this.take(this.now + way);
     });
     this.root.addEventListener("click", ({ target }) => {
       const wanted = (target as Element).closest<HTMLElement>("[data-do]")?.dataset.do;
       if (wanted === "play") this.toggle();
-      else if (wanted) this.take(this.now + (wanted === "next" ? 1 : -1));
+      else if (wanted === "next" || wanted === "previous") this.take(this.now + (wanted === "next" ? 1 : -1));
     });
     this.slider.addEventListener("input", () => this.take(Number(this.slider.value)));
   }
@@ -168,19 +177,47 @@ class Player {
   /** Where the player stands beside the text, reading on shows the step or the lines of the current section. */
   watch(): void {
     const sections = [...document.querySelectorAll<HTMLElement>(".vp-doc :is([data-at], [data-lines])")];
+    let shown: HTMLElement | undefined;
     const follow = () => {
+      if (!this.root.isConnected) return removeEventListener("scroll", follow);
       const isBeside = getComputedStyle(this.root).position === "fixed";
-      if (!isBeside || !this.follows?.checked) return;
-      const read = sections.filter((each) => each.getBoundingClientRect().top < READ * innerHeight);
-      this.show(Number(read.findLast(({ dataset }) => dataset.at)?.dataset.at ?? 0));
-      const lines = read.at(-1)?.dataset.lines?.split("-").map(Number) ?? [];
-      if (lines[0] && lines[1]) this.lookAt(lines[0] - 1, lines[1] - 1);
+      const section = sectionBeingRead(sections);
+      if (!isBeside || !this.isFollowing || section === shown) return;
+      shown = section;
+      this.showSection(section, sections);
     };
-    const reading = new IntersectionObserver(follow, { rootMargin: `0px 0px -${100 - 100 * READ}%` });
-    for (const section of sections) reading.observe(section);
-    this.follows?.addEventListener("change", () => {
+    addEventListener("scroll", follow, { passive: true });
+    follow();
+    this.follow?.addEventListener("click", () => {
       this.stop();
+      this.setFollowing(true);
+      shown = undefined;
       follow();
     });
+    for (const link of document.querySelectorAll<HTMLElement>(".to-step"))
+      link.addEventListener("click", () => this.take(Number(link.dataset.step)));
   }
+
+  showSection(section: HTMLElement | undefined, sections: HTMLElement[]): void {
+    const until = sections.slice(0, sections.indexOf(section as HTMLElement) + 1);
+    this.show(Number(until.findLast(({ dataset }) => dataset.at)?.dataset.at ?? 0));
+    const { lines, inside = "", says = "" } = section?.dataset ?? {};
+    const [first, last] = lines?.split("-").map(Number) ?? [];
+    if (!first || !last) return;
+    for (const line of this.all(".marked")) line.classList.remove("marked");
+    this.find(".inside").textContent = inside;
+    this.find(".says span").textContent = says;
+    this.find(".says code").textContent = "";
+    this.lookAt(first - 1, last - 1);
+  }
+}
+
+/** The section that the address names if its heading is in the top part of the window, or else the first one there. */
+function sectionBeingRead(sections: HTMLElement[]): HTMLElement | undefined {
+  const topOf = (section: HTMLElement) => section.getBoundingClientRect().top;
+  const isAtEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;
+  const bottom = isAtEnd ? innerHeight : READ * innerHeight; // the last sections can't reach the top part
+  const inSight = sections.filter((section) => topOf(section) >= TOP && topOf(section) < bottom);
+  const named = inSight.find(({ id }) => `#${id}` === decodeURIComponent(location.hash));
+  return named ?? inSight[0] ?? sections.findLast((section) => topOf(section) < TOP);
 }
