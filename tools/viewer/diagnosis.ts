@@ -19,7 +19,7 @@ export type Diagnosis = {
   /** The number of calls without a known price. */
   unpaid: number;
   /** The most expensive call. */
-  most: number;
+  dearest: number;
   missed: Amount & { causes: Cause[] };
   /** Prompts that a compaction replaced. Writing those to the cache isn't a miss. */
   compacted?: Cause;
@@ -28,7 +28,7 @@ export type Diagnosis = {
   /** The two series that fill most of the largest prompt. */
   top: { series: string; share: number }[];
   /** The file whose repeated reads took the most tokens. `at` is the call after its last read. */
-  again?: { path: string; count: number; tokens: number; at: number };
+  readAgain?: { path: string; count: number; tokens: number; at: number };
   compactions: { count: number; tokens: number };
   /** The compaction that lost the most paths, and the call after it. */
   lost?: { compaction: number; paths: number; call: number };
@@ -53,12 +53,12 @@ export function diagnose(timeline: Timeline): Diagnosis {
     isEstimate: modelCalls.some(({ isEstimate }) => isEstimate),
     summaries: { count: summaries.length, dollars: dollarsOf(summaries) },
     unpaid: modelCalls.filter(({ cost }) => !cost).length,
-    most: largestOf(modelCalls.map(({ cost }) => sumOf(cost))),
+    dearest: largestOf(modelCalls.map(({ cost }) => sumOf(cost))),
     ...causes,
     compacted,
     largest: timeline.largest,
     top: fillsOf(timeline),
-    again: readAgain(timeline),
+    readAgain: findReadAgain(timeline),
     compactions: {
       count: compactions.length,
       tokens: sum(compactions.map(({ before, after }) => before.tokens - after.tokens)),
@@ -107,18 +107,18 @@ function fillsOf({ modelCalls, series, largest }: Timeline): Diagnosis["top"] {
   return sorted.slice(0, 2);
 }
 
-function readAgain({ blocks, modelCalls }: Timeline): Diagnosis["again"] {
+function findReadAgain({ blocks, modelCalls }: Timeline): Diagnosis["readAgain"] {
   const reads = blocks.filter(({ kind, tool = "", original }) => {
     return kind === "result" && /^read/i.test(tool) && original === undefined;
   });
   const furtherIn = (all: Block[]) => charsOf(all.slice(1));
   const byPath = [...groupBy(reads, ({ label }) => label).values()];
-  const [again = []] = byPath.sort((a, b) => furtherIn(b) - furtherIn(a));
-  const last = again.at(-1);
-  if (again.length < 2 || !last) return undefined;
+  const [group = []] = byPath.sort((a, b) => furtherIn(b) - furtherIn(a));
+  const last = group.at(-1);
+  if (group.length < 2 || !last) return undefined;
   const at = Math.min(last.since, modelCalls.length - 1);
-  const tokens = charsOf(again) / (modelCalls[at]?.charsPerToken ?? 1);
-  return { path: last.label.slice(last.tool?.length).trim(), count: again.length, tokens, at };
+  const tokens = charsOf(group) / (modelCalls[at]?.charsPerToken ?? 1);
+  return { path: last.label.slice(last.tool?.length).trim(), count: group.length, tokens, at };
 }
 
 const charsOf = (blocks: Block[]) => sum(blocks.map(({ chars }) => chars));

@@ -15,7 +15,7 @@ export const sentencesOf = (found: Diagnosis, words: Words): { about: string; se
   { about: words.diagnosis.about.compactions, sentence: compactionSentence(found, words) },
 ];
 
-function costSentence({ dollars: all, summaries, unpaid, most, ...found }: Diagnosis, words: Words): Sentence {
+function costSentence({ dollars: all, summaries, unpaid, dearest, ...found }: Diagnosis, words: Words): Sentence {
   const say = words.diagnosis;
   const sent = say.sent(found.calls, found.sent, found.isCounted);
   if (all === undefined) return [`${say.unpriced}${sent}`];
@@ -23,7 +23,7 @@ function costSentence({ dollars: all, summaries, unpaid, most, ...found }: Diagn
   if (summaries.dollars !== undefined) paid.push(say.summaries(summaries.count, dollars(summaries.dollars)));
   else if (summaries.count > 0) paid.push(say.otherSummaries(summaries.count));
   if (unpaid > 0) paid.push(say.unpaid(unpaid));
-  const link = { text: say.call(most + 1), step: { call: most } };
+  const link = { text: say.call(dearest + 1), step: { call: dearest } };
   return [`${paid.join(say.comma)}${sent}${say.dearest}`, link, say.end];
 }
 
@@ -48,12 +48,13 @@ function missSentence({ missed, compacted, isCounted, dollars: all, sent }: Diag
   return [say.missed(amountOf(missed), percent(share), all !== undefined), ...causes, say.end, ...written];
 }
 
-function fillingSentence({ top, largest, again }: Diagnosis, words: Words): Sentence {
+function fillingSentence({ top, largest, readAgain }: Diagnosis, words: Words): Sentence {
   const say = words.diagnosis;
   const shares = top.map(({ series, share }) => say.share(nameOfSeries(series, words), percent(share)));
   const filling: Sentence = [{ text: say.prompt, step: { call: largest } }, say.filling(shares.join(say.comma))];
-  if (!again) return [...filling, say.once];
-  return [...filling, { text: shortened(again.path), step: { call: again.at } }, say.again(again.count, again.tokens)];
+  if (!readAgain) return [...filling, say.once];
+  const { path, count, tokens, at } = readAgain;
+  return [...filling, { text: shortened(path), step: { call: at } }, say.again(count, tokens)];
 }
 
 function compactionSentence({ compactions: { count, tokens }, lost }: Diagnosis, words: Words): Sentence {
