@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseHTML } from "linkedom";
 import { readTimeline } from "../trace/read-timeline.ts";
+import { billed, boundary, claude, continued, linesOf, result, use, user } from "../trace/test-lines.ts";
 import { WORDS } from "./languages.ts";
 import { mount } from "./main.ts";
 import type { ListedSession } from "./sessions-list.ts";
@@ -64,34 +65,20 @@ const callsOnAxis = () => texts(".cv-chart:first-child text").map(Number).filter
 
 // --- a session -------------------------------------------------------------------------------------------------------
 
-type Made = { model?: string; isFinal?: boolean };
+type Made = { model?: string; stop_reason?: string };
 /** A session of Claude Code in which every call reads a file. A compaction comes before the fifth. */
-function session(calls: number, { model = "claude-opus-4-6", isFinal = true }: Made = {}): string {
-  let parentUuid: string | null = null;
-  const line = (type: string, minute: number, message: object | undefined, more: object = {}) => {
-    const uuid = `${type}-${minute}`;
-    const made = { type, uuid, parentUuid, timestamp: new Date(60_000 * minute).toISOString(), message, ...more };
-    parentUuid = uuid;
-    return made;
-  };
-  const lines: object[] = [
-    line("user", 0, { role: "user", content: `Look at server.ts and port 8443.${" ".repeat(400)}` }),
-  ];
+function session(calls: number, { model = "claude-opus-4-6", stop_reason = "tool_use" }: Made = {}): string {
+  const lines: object[] = [claude(0, user(`Look at server.ts and port 8443.${" ".repeat(400)}`))];
   for (let i = 1; i <= calls; i++) {
-    const usage = { input_tokens: 3, output_tokens: 2, cache_read_input_tokens: i > 1 && i !== 5 ? 9_000 : 0 };
-    Object.assign(usage, { cache_creation_input_tokens: i > 1 && i !== 5 ? 100 * i : 9_000 });
-    const content = [{ type: "tool_use", id: `t${i}`, name: "Read", input: { file_path: "/app/server.ts" } }];
-    const stop_reason = isFinal ? "tool_use" : null;
-    lines.push(line("assistant", i, { role: "assistant", id: `m${i}`, model, usage, content, stop_reason }));
-    const result = { type: "tool_result", tool_use_id: `t${i}`, content: `const retryLimit = ${i};\n`.repeat(20) };
-    lines.push(line("user", i + 0.5, { role: "user", content: [result] }));
-    if (i === 2) lines.push(line("user", 2.7, { role: "user", content: "Now the tests." }));
-    if (i !== 4) continue;
-    lines.push(line("system", 4.6, undefined, { compactMetadata: { trigger: "auto" } }));
-    const summary = { role: "user", content: "This session is continued: server.ts was read." };
-    lines.push(line("user", 4.7, summary, { isCompactSummary: true }));
+    const cached = i === 1 || i === 5 ? [0, 9_000] : [9_000, 100 * i];
+    const call = use(`t${i}`, "Read", { file_path: "/app/server.ts" });
+    lines.push(claude(i, { ...billed(`m${i}`, [...cached, 3, 2], call), model, stop_reason }));
+    lines.push(claude(i + 0.5, user([result(`t${i}`, `const retryLimit = ${i};\n`.repeat(20))])));
+    if (i === 2) lines.push(claude(2.7, user("Now the tests.")));
+    if (i === 4)
+      lines.push(boundary({ trigger: "auto" }), continued(4.7, "This session is continued: server.ts was read."));
   }
-  return lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+  return linesOf(...lines);
 }
 
 // --- what it says ----------------------------------------------------------------------------------------------------
@@ -107,7 +94,7 @@ test("a model call shows its size, its share of the window, its model and its co
 });
 
 test("output is called an estimate if the file has only a part of the count", async () => {
-  await openAt("#call=2", session(4, { isFinal: false }));
+  await openAt("#call=2", session(4, { stop_reason: "" }));
   assert.ok(texts(".cv-legend").join().includes(words.estimate));
   await openAt("#call=2", session(4));
   assert.ok(!texts("section").join().includes(words.estimate));

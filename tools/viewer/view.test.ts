@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { claude, linesOf, own, reply, said, text, user } from "../trace/test-lines.ts";
 import type { ListedSession } from "./sessions-list.ts";
 import type { Question, WorkerReply } from "./worker.ts";
 
@@ -41,11 +42,8 @@ async function serve(cwd: string, ...args: string[]) {
 }
 
 /** A transcript of s06 with some model calls. */
-function transcript(calls: number, request = "Look."): string {
-  const reply = { message: { role: "assistant", content: "Done." }, state: {} };
-  const lines = [{ message: { role: "user", content: request }, state: {} }, ...Array(calls).fill(reply)];
-  return lines.map((line) => `${JSON.stringify(line)}\n`).join("");
-}
+const transcript = (calls: number, request = "Look.") =>
+  linesOf(own(user(request)), ...Array(calls).fill(own(reply(text("Done.")))));
 
 function write(file: string, content: string): void {
   mkdirSync(dirname(file), { recursive: true });
@@ -77,11 +75,10 @@ test("the newest run opens, and a subagent is listed below its parent", async ()
 test("a subagent of Claude Code is listed below its session, whether it has a folder or a session id", async () => {
   const cwd = join(root, "claude");
   const main = join(cwd, "one.jsonl");
-  const message = { role: "assistant", content: "Done.", usage: { input_tokens: 1, output_tokens: 1 } };
-  const line = (more: object) => `${JSON.stringify({ type: "assistant", uuid: "a", message, ...more })}\n`;
-  write(main, line({}));
-  write(join(cwd, "one", "subagents", "agent-a.jsonl"), line({ isSidechain: true }));
-  write(join(cwd, "agent-b.jsonl"), line({ isSidechain: true, sessionId: "one" }));
+  const session = (more: object) => linesOf(claude(0, said("m1", text("Done.")), more));
+  write(main, session({}));
+  write(join(cwd, "one", "subagents", "agent-a.jsonl"), session({ isSidechain: true }));
+  write(join(cwd, "agent-b.jsonl"), session({ isSidechain: true, sessionId: "one" }));
   const { file, listSessions, end } = await serve(cwd, cwd);
   assert.equal(file, main);
   const rows = (await listSessions()).map(({ file, parent, calls }) => [file.slice(cwd.length + 1), parent, calls]);
