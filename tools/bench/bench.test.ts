@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { sum } from "../trace/numbers.ts";
 import { linesOf, own, reply, result, text, use, user } from "../trace/test-lines.ts";
 import { newestOf } from "./choose.ts";
 import { oracle } from "./oracle.ts";
@@ -75,7 +76,7 @@ test("the oracle rewrites where it pays and loses no text that a later edit need
     return { ...NO_CALL, isReturn, context, read, written, edits: i === 30 ? [edit] : [] };
   });
   const figures = (made: Call[]) => addUp({ calls: made, rejected: [] });
-  const cost = (made: Call[]) => Object.values(figures(made).parts).reduce((sum, part) => sum + part);
+  const cost = (made: Call[]) => sum(Object.values(figures(made).parts));
   const [whenCold, anyTime] = [oracle(calls, true), oracle(calls, false)];
   assert.ok(cost(anyTime) < cost(whenCold) && cost(whenCold) < cost(calls));
   assert.deepEqual(whenCold.map(({ isSummary }) => isSummary).indexOf(true), 20);

@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { codeHash } from "../lesson/hash.ts";
 import { DEFAULTS, OFFLINE, TSX } from "../lesson/start.ts";
+import { sum } from "../trace/numbers.ts";
 import { allOf, changesIn, LEAST_ROUNDS, MOST_SESSIONS, newestOf, ROUND_BUDGET } from "./choose.ts";
 import { oracle } from "./oracle.ts";
 import { fetchSessions } from "./public.ts";
@@ -119,7 +120,7 @@ async function measure(flags: Flags, files: string[]): Promise<void> {
   const results: Results = {
     code: codeHash(S06),
     sessions: sessions.length,
-    rounds: sessions.reduce((total, session) => total + roundsIn(session), 0),
+    rounds: sum(sessions.map(roundsIn)),
     ...toResults(figures),
   };
 

@@ -41,13 +41,9 @@ function readAll(paths: string[], most?: number, rounds?: number): Chosen {
 
 /** @returns what was changed in the sessions to make them replayable */
 export function changesIn(sessions: Session[]): string[] {
-  const notes: string[] = [];
-  const untimed = sessions.filter(({ isTimed }) => !isTimed).length;
-  if (untimed > 0) notes.push(`${untimed} have no times, so their pauses are made up, as long as real ones`);
   const counts = new Map<string, number>();
   for (const [reason, count] of sessions.flatMap(({ skipped }) => Object.entries(skipped)))
     counts.set(reason, (counts.get(reason) ?? 0) + count);
-  if (counts.size > 0)
-    notes.push(`left out or completed: ${[...counts].map(([reason, count]) => `${count} × ${reason}`).join(", ")}`);
-  return notes;
+  const changes = [...counts].map(([reason, count]) => `${count} × ${reason}`).join(", ");
+  return changes ? [`left out or completed: ${changes}`] : [];
 }

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import * as Plot from "@observablehq/plot";
 import { parseHTML } from "linkedom";
-import type { Results } from "./report.ts";
+import { percentOfEdits, type Results } from "./report.ts";
 
 const COLOURS = {
   light: "--text:#1f2328;--line:#d0d7de;--other:#8c959f;--s06:#0969da",
@@ -17,7 +17,7 @@ const STYLE = `svg{font:12px system-ui,sans-serif;color:var(--text);${COLOURS.li
  */
 function drawStrategies({ strategies }: Results, isNarrow: boolean): string {
   const rows = Object.entries(strategies).map(([name, { cost, grounded }]) => {
-    return { name, cost, label: `${cost.toFixed(2)} · ${(100 * grounded).toFixed(1)} % grounded` };
+    return { name, cost, label: `${cost.toFixed(2)} · ${percentOfEdits(grounded)} grounded` };
   });
   rows.sort((a, b) => a.cost - b.cost);
   const { document } = parseHTML("<html></html>");
@@ -54,7 +54,7 @@ function drawStrategies({ strategies }: Results, isNarrow: boolean): string {
 }
 
 /** @returns the charts of the project at `root` by their file names in docs/figures */
-export function figures(root: string): Record<string, string> {
+export function benchFigures(root: string): Record<string, string> {
   const results: Results = JSON.parse(readFileSync(join(root, "tools/bench/public.json"), "utf8"));
   return { "strategies.svg": drawStrategies(results, false), "strategies.narrow.svg": drawStrategies(results, true) };
 }

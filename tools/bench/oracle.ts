@@ -6,6 +6,7 @@
  * It starts from the calls of never compacting. A rewrite shortens every prompt until the next rewrite by the same number
  * of tokens, so running totals tell what the calls between two rewrites cost, and the best moments follow backwards.
  */
+import { sum } from "../trace/numbers.ts";
 import { IN_INPUT_TOKENS } from "../trace/prices.ts";
 import type { Call } from "./replay.ts";
 import { billFor } from "./report.ts";
@@ -93,6 +94,5 @@ function savedAt(calls: Call[], i: number): number {
   const needed = new Map<number, number>();
   for (const { source } of calls.slice(i).flatMap(({ edits }) => edits))
     if (source.from < i) needed.set(source.text, source.tokens);
-  const kept = [...needed.values()].reduce((total, tokens) => total + tokens, 0);
-  return (calls[i - 1]?.context ?? 0) - SYSTEM_TOKENS - SUMMARY_TOKENS - kept;
+  return (calls[i - 1]?.context ?? 0) - SYSTEM_TOKENS - SUMMARY_TOKENS - sum([...needed.values()]);
 }

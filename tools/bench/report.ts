@@ -1,5 +1,6 @@
 /** Adds up the calls of replays, and makes tables of them for the terminal and docs/benchmarks.md. */
 import { markdownTable } from "markdown-table";
+import { sum } from "../trace/numbers.ts";
 import { dollarsForInput, IN_INPUT_TOKENS } from "../trace/prices.ts";
 import type { Call, Replayed } from "./replay.ts";
 
@@ -37,9 +38,6 @@ export type Figures = {
   waits: number;
 };
 
-const sumOver = <Item>(items: Item[], value: (item: Item) => number) =>
-  items.reduce((total, item) => total + value(item), 0);
-
 export function addUp({ calls }: Replayed): Figures {
   const summaries = calls.filter((call) => call.isSummary);
   const others = calls.filter((call) => !call.isSummary);
@@ -50,13 +48,13 @@ export function addUp({ calls }: Replayed): Figures {
   const isCold = ({ read, written }: Call) => read === 0 && written > 0;
   return {
     parts: {
-      reads: sumOver(others, ({ read }) => READ * read),
-      cold: sumOver(others.filter(isCold), billFor),
-      fresh: sumOver(others, (call) => (isCold(call) ? 0 : billFor(call) - READ * call.read)),
-      summaries: sumOver(summaries, billFor),
-      rereading: sumOver(lost, ({ source }) => reading * source.tokens),
+      reads: sum(others.map(({ read }) => READ * read)),
+      cold: sum(others.filter(isCold).map(billFor)),
+      fresh: sum(others.map((call) => (isCold(call) ? 0 : billFor(call) - READ * call.read))),
+      summaries: sum(summaries.map(billFor)),
+      rereading: sum(lost.map(({ source }) => reading * source.tokens)),
     },
-    replies: sumOver(others, ({ output }) => OUTPUT * output),
+    replies: sum(others.map(({ output }) => OUTPUT * output)),
     edits: edits.length,
     lost: lost.map(({ path }) => path),
     summaries: summaries.length,
@@ -91,17 +89,17 @@ export type Results = {
   strategies: Record<string, Row>;
 };
 
-const totalBill = ({ parts }: Figures) => sumOver(Object.values(parts), (part) => part);
-const relativeCost = (own: Figures[], never: Figures[]) => sumOver(own, totalBill) / sumOver(never, totalBill);
-const groundedIn = (own: Figures[]) => 1 - sumOver(own, ({ lost }) => lost.length) / sumOver(own, ({ edits }) => edits);
+const totalBill = ({ parts }: Figures) => sum(Object.values(parts));
+const relativeCost = (own: Figures[], never: Figures[]) => sum(own.map(totalBill)) / sum(never.map(totalBill));
+const groundedIn = (own: Figures[]) => 1 - sum(own.map(({ lost }) => lost.length)) / sum(own.map(({ edits }) => edits));
 
 /** @param figures has one entry per session for each strategy */
 export function toResults(figures: Map<string, Figures[]>): Omit<Results, "code" | "sessions" | "rounds"> {
   const never = figures.get("never compacting") ?? [];
   const s06 = figures.get("s06");
-  const total = sumOver(never, totalBill);
+  const total = sum(never.map(totalBill));
   const rowOf = (own: Figures[]): Row => {
-    const part = (kind: keyof Parts) => sumOver(own, ({ parts }) => parts[kind]) / total;
+    const part = (kind: keyof Parts) => sum(own.map(({ parts }) => parts[kind])) / total;
     return {
       cost: relativeCost(own, never),
       parts: {
@@ -113,14 +111,14 @@ export function toResults(figures: Map<string, Figures[]>): Omit<Results, "code"
       },
       grounded: groundedIn(own),
       summarized: own.filter(({ summaries }) => summaries > 0).length / own.length,
-      waits: sumOver(own, ({ waits }) => waits),
+      waits: sum(own.map(({ waits }) => waits)),
       overS06: s06 && own !== s06 ? differences(own, s06, never) : undefined,
     };
   };
   return {
-    edits: sumOver(never, ({ edits }) => edits),
-    returns: sumOver(never, ({ returns }) => returns),
-    replies: sumOver(never, ({ replies }) => replies) / total,
+    edits: sum(never.map(({ edits }) => edits)),
+    returns: sum(never.map(({ returns }) => returns)),
+    replies: sum(never.map(({ replies }) => replies)) / total,
     strategies: Object.fromEntries([...figures].map(([name, own]) => [name, rowOf(own)])),
   };
 }
@@ -153,7 +151,8 @@ function middle90(values: number[]): Interval {
 
 // --- tables ----------------------------------------------------------------------------------------------------------
 
-const shareOfEdits = (share: number) => (Number.isNaN(share) ? "no edits" : `${(100 * share).toFixed(1)} %`);
+/** Returns `96.5 %` for 0.965. */
+export const percentOfEdits = (share: number) => (Number.isNaN(share) ? "no edits" : `${(100 * share).toFixed(1)} %`);
 const signed = (value: number, digits: number) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
 const interval = ([from, to]: Interval = [0, 0], scale = 1, digits = 2) =>
   from < to ? `${signed(scale * from, digits)} to ${signed(scale * to, digits)}` : "";
@@ -169,16 +168,11 @@ export const tables: Record<string, (results: Results) => string> = {
   strategies: ({ strategies }) =>
     figureTable([
       ["strategy", "cost", "vs s06", "grounded", "vs s06", "summarized", "waits"],
-      ...Object.entries(strategies).map(([name, { cost, grounded, summarized, waits, overS06 }]) => [
-        ...[
-          name,
-          cost.toFixed(2),
-          interval(overS06?.cost),
-          shareOfEdits(grounded),
-          interval(overS06?.grounded, 100, 1),
-        ],
-        ...[`${Math.round(100 * summarized)} %`, `${waits}`],
-      ]),
+      ...Object.entries(strategies).map(([name, { cost, grounded, summarized, waits, overS06 }]) => {
+        const costs = [cost.toFixed(2), interval(overS06?.cost)];
+        const shares = [percentOfEdits(grounded), interval(overS06?.grounded, 100, 1)];
+        return [name, ...costs, ...shares, `${Math.round(100 * summarized)} %`, `${waits}`];
+      }),
     ]),
   parts: ({ strategies }) =>
     figureTable([
@@ -198,19 +192,18 @@ export function verdictOn(figures: Map<string, Figures[]>, names: string[]): str
   const never = figures.get("never compacting");
   if (!s06 || !never) return "";
   const ratio = relativeCost(s06, never).toFixed(2);
-  const [own, other] = [s06, never].map((all) => `$${dollarsForInput(sumOver(all, totalBill)).toFixed(2)}`);
+  const [own, other] = [s06, never].map((all) => `$${dollarsForInput(sum(all.map(totalBill))).toFixed(2)}`);
   const cost = `s06 would have cost ${ratio} of never compacting: ${own} instead of ${other} at the prices of Sonnet 5.5, not counting replies.`;
   return `${cost}\n${lossesIn(s06, names)}`;
 }
 
 function lossesIn(s06: Figures[], names: string[]): string {
-  const edits = sumOver(s06, (each) => each.edits);
-  const lost = sumOver(s06, (each) => each.lost.length);
+  const edits = sum(s06.map((each) => each.edits));
+  const lost = sum(s06.map((each) => each.lost.length));
   if (edits === 0) return "The sessions have no edits.";
   if (lost === 0) return `None of its ${edits} edits would have lost the text to replace.`;
-  const places = s06.flatMap(({ lost }, i) =>
-    lost.length > 0 ? `${names[i]} (${[...new Set(lost)].join(", ")})` : [],
-  );
+  const pathsOf = ({ lost: paths }: Figures) => [...new Set(paths)].join(", ");
+  const places = s06.flatMap((each, i) => (each.lost.length > 0 ? `${names[i]} (${pathsOf(each)})` : []));
   const more = places.length > 3 ? `; and in ${places.length - 3} other sessions` : "";
   return `${lost} of its ${edits} edits would have lost the text to replace: in ${places.slice(0, 3).join("; ")}${more}.`;
 }

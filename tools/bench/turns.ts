@@ -1,10 +1,10 @@
 /** Turns a conversation into the turns and rounds that the lessons would have made of it, with the lessons' tool names. */
-import { createHash } from "node:crypto";
 import { basename, isAbsolute, relative } from "node:path";
 import type Anthropic from "@anthropic-ai/sdk";
 import { STOPPED } from "../lesson/wording.ts";
 import { type Conversation, type Message, type Part, textOf } from "../trace/conversation.ts";
 import { readSessionFile, sessionFiles } from "../trace/files.ts";
+import { sum } from "../trace/numbers.ts";
 import { CHARS_PER_TOKEN, IMAGE } from "../trace/sizes.ts";
 
 type ToolCall = Anthropic.ToolUseBlockParam;
@@ -27,8 +27,6 @@ export type Session = {
   /** The file's name without its folder. */
   name: string;
   turns: Turn[];
-  /** False if the file has no times and `inventTimes` made them up. */
-  isTimed: boolean;
   /** How often each kind of thing was left out or completed. */
   skipped: Record<string, number>;
   /** Why some or all of the file can't be replayed. */
@@ -96,7 +94,7 @@ function toEntries({ steps, cwd }: Source, skip: Skip): Entry[] {
 }
 
 function toEntry(message: Message, cwd: string, numbered: Set<string>, skip: Skip): Entry {
-  const { role, time = Number.NaN, end = time, isMeta, callId } = message;
+  const { role, time = 0, end = time, isMeta, callId } = message;
   const said: Said[] = [];
   const results: Result[] = [];
   for (const part of withoutUnusable(message.parts, skip)) {
@@ -198,32 +196,6 @@ function addRound(turns: Turn[], round: Round): void {
   else turn.rounds.push(round);
 }
 
-/** How many seconds users take for their next request, in 1,700 requests of 168 real sessions. */
-const PAUSES = [5, 80, 270, 900, 14_400];
-/** The shares of pauses that are shorter. */
-const SHARES = [0, 0.5, 0.77, 0.9, 1];
-
-/**
- * Invents times for a session that has none: pauses like real ones, 10 s for a reply and 5 s for its calls. The golden
- * ratio spreads the pauses evenly, so even a short session gets a fair share of long ones, and always the same.
- */
-function inventTimes(name: string, turns: Turn[]): void {
-  const first = createHash("sha256").update(name).digest().readUInt32BE() / 2 ** 32;
-  let now = 0;
-  for (const [i, turn] of turns.entries()) {
-    const share = (first + 0.618 * i) % 1;
-    const below = SHARES.findLastIndex((upTo) => upTo <= share);
-    const [from = 0, to = 1] = SHARES.slice(below);
-    const [low = 0, high = 0] = PAUSES.slice(below);
-    now += 1_000 * low * (high / low) ** ((share - from) / (to - from));
-    turn.time = now;
-    for (const round of turn.rounds) {
-      round.replied = now += 10_000;
-      round.time = now += 5_000;
-    }
-  }
-}
-
 // --- files -----------------------------------------------------------------------------------------------------------
 
 /** @returns a session without turns if the file holds no conversation */
@@ -235,12 +207,10 @@ export function readSession(file: string): Session {
   };
   for (const { reason, count } of conversation?.skipped ?? []) skip(reason, count);
   const turns = conversation ? toTurns(toEntries(conversation, skip), skip) : [];
-  const isTimed = turns.every((turn) => turn.time > 0 && turn.rounds.every((round) => round.time > 0));
-  if (!isTimed) inventTimes(basename(file), turns);
-  return { name: basename(file), turns, isTimed, skipped, problem };
+  return { name: basename(file), turns, skipped, problem };
 }
 
-export const roundsIn = ({ turns }: Session) => turns.reduce((total, turn) => total + turn.rounds.length, 0);
+export const roundsIn = ({ turns }: Session) => sum(turns.map(({ rounds }) => rounds.length));
 
 /** @returns the rounds that fit into a window of 200,000 tokens as long as nothing is compacted */
 export function untilWindow(session: Session): Session {

@@ -1,7 +1,7 @@
 /** Writes the generated parts into the pages, and checks the pages. */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { figures as costs } from "../bench/cost-chart.ts";
+import { benchFigures } from "../bench/cost-chart.ts";
 import { codeHash } from "../lesson/hash.ts";
 import { type Lesson, readLessons } from "../lesson/source.ts";
 import { demoFigures } from "../viewer/figures.ts";
@@ -60,7 +60,7 @@ export async function docs(mode: "sync" | "check", root: string): Promise<string
 
 /** Draws the files of docs/figures by path, as far as the project has the recordings that they show. */
 function drawFigures(root: string): Record<string, string> {
-  const sources = { "tools/docs/runs/demo.jsonl": demoFigures, "tools/bench/public.json": costs };
+  const sources = { "tools/docs/runs/demo.jsonl": demoFigures, "tools/bench/public.json": benchFigures };
   const drawn = Object.entries(sources).filter(([file]) => existsSync(join(root, file)));
   const figures = drawn.flatMap(([, draw]) => Object.entries(draw(root)));
   return Object.fromEntries(figures.map(([name, figure]) => [`docs/figures/${name}`, figure]));

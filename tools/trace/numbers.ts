@@ -1,4 +1,4 @@
-/** Numbers and names as the viewer writes them, in any language; sums and groups. */
+/** Numbers and names as the viewer writes them in any language, sums and groups. */
 
 export const whole = (value: number) => Math.round(value).toLocaleString("en-US");
 export const counted = (count: number, one: string, many = `${one}s`) => `${whole(count)} ${count === 1 ? one : many}`;
@@ -18,6 +18,8 @@ export const facts = (...all: (string | undefined)[]) => all.filter(Boolean).joi
 
 /** A path by its end, which tells it apart. */
 export const shortened = (path: string) => (path.length > 60 ? `…${path.slice(-60)}` : path);
+
+export const escapeHtml = (text: string) => text.replace(/[&<"]/g, (letter) => `&#${letter.charCodeAt(0)};`);
 
 export const sum = (values: number[]) => values.reduce((total, each) => total + each, 0);
 

@@ -1,5 +1,6 @@
 /** The only home of prices, windows and cache lifetimes. */
 import type { Usage } from "./conversation.ts";
+import { sum } from "./numbers.ts";
 
 /** Dollars per million tokens, what reading from the cache costs relative to input, and the window in tokens. */
 type Price = [input: number, output: number, read: number, window: number];
@@ -65,7 +66,7 @@ export function costOf(usage?: Usage, model?: string): Cost | undefined {
   };
 }
 
-export const sumOf = (cost?: Cost): number => Object.values(cost ?? {}).reduce((sum, each) => sum + each, 0);
+export const sumOf = (cost?: Cost): number => sum(Object.values(cost ?? {}));
 
 /** @returns the model's window in tokens; some customers had a larger one for old models, which their prompts show */
 export function windowOf(model: string | undefined, largestPrompt: number): number | undefined {

@@ -1,6 +1,6 @@
 /** Draws a timeline as SVG, in a browser or in a linkedom document. */
 import * as Plot from "@observablehq/plot";
-import { dollars, groupBy, largestOf, short, sum, whole } from "../trace/numbers.ts";
+import { dollars, escapeHtml, groupBy, largestOf, short, sum, whole } from "../trace/numbers.ts";
 import { sumOf } from "../trace/prices.ts";
 import { type Capacity, isMissed, type ModelCall, type Timeline, takenBy } from "../trace/timeline.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
@@ -231,8 +231,8 @@ export function drawFigure(timeline: Timeline, options: ChartOptions & { title: 
   const drawn = holder.innerHTML.replace(names, (name: string) => `marker-${markers.indexOf(name) + 1}`);
   const style = `svg{font:12px system-ui,sans-serif;fill:var(--cv-text);background:var(--cv-ground);${variables(([light]) => light)}}@media (prefers-color-scheme:dark){svg{${variables(([, dark]) => dark)}}}`;
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${bottom}" viewBox="0 0 ${width} ${bottom}" role="img" aria-labelledby="title desc">
-<title id="title">${escapeXml(title)}</title>
-<desc id="desc">${escapeXml(description)}</desc>
+<title id="title">${escapeHtml(title)}</title>
+<desc id="desc">${escapeHtml(description)}</desc>
 <style>${style}</style>
 ${drawn}
 ${legend.join("\n")}
@@ -250,9 +250,7 @@ function drawLegend({ series }: Timeline, width: number, words: Words): { legend
     if (x + space > width) [x, y] = [MARGIN.left, y + rowHeight];
     const place = x;
     x += space;
-    return `<rect x="${place}" y="${y - 10}" width="11" height="11" rx="2" fill="${colourOf(name, series)}"/><text x="${place + 16}" y="${y}">${escapeXml(label)}</text>`;
+    return `<rect x="${place}" y="${y - 10}" width="11" height="11" rx="2" fill="${colourOf(name, series)}"/><text x="${place + 16}" y="${y}">${escapeHtml(label)}</text>`;
   });
   return { legend, bottom: y + rowHeight / 2 };
 }
-
-const escapeXml = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");

@@ -1,6 +1,6 @@
 /** The parts the viewer is built from: rows, legends, strips of blocks and the text of a block. */
 
-import { facts, largestOf } from "../trace/numbers.ts";
+import { facts, largestOf, sum } from "../trace/numbers.ts";
 import type { Block } from "../trace/timeline.ts";
 import type { Words } from "./languages.ts";
 
@@ -67,7 +67,7 @@ type Merged = { all: ShownBlock[]; tokens: number };
 
 /** Merges neighbours too small to see on their own. */
 function mergeSmall(blocks: ShownBlock[], most: number): Merged[] {
-  const least = blocks.reduce((sum, { tokens }) => sum + tokens, 0) / most;
+  const least = sum(blocks.map(({ tokens }) => tokens)) / most;
   const groups: Merged[] = [];
   for (const shown of blocks) {
     const last = groups.at(-1);

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseHTML } from "linkedom";
+import { sum } from "../trace/numbers.ts";
 import { readTimeline } from "../trace/read-timeline.ts";
 import { billed, boundary, claude, continued, linesOf, result, use, user } from "../trace/test-lines.ts";
 import { WORDS } from "./languages.ts";
@@ -135,7 +136,7 @@ test("both sides of a compaction add up, and what nothing names after it is list
   for (const { textContent } of sides) {
     const numbers = (textContent.match(/[\d,]+(?= tokens)/g) ?? []).map((each) => +each.replace(/,/g, ""));
     const [total = 0, ...parts] = numbers;
-    assert.ok(Math.abs(parts.reduce((sum, part) => sum + part, 0) - total) < 3, textContent);
+    assert.ok(Math.abs(sum(parts) - total) < 3, textContent);
   }
   assert.deepEqual(texts(".cv-lost button"), ["retryLimit", "8443"]); // server.ts is in the summary
   buttonWith(/^8443$/).click();

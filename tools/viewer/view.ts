@@ -16,6 +16,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { readConversation } from "../trace/conversation.ts";
 import { filesIn, newestFirst, readSessionFile, sessionFiles, subagentsIn } from "../trace/files.ts";
+import { escapeHtml } from "../trace/numbers.ts";
 import { timelineOf } from "../trace/read-timeline.ts";
 import { totalCost } from "./diagnosis.ts";
 import type { ListedSession } from "./sessions-list.ts";
@@ -69,7 +70,6 @@ async function bundle(): Promise<Map<string, string>> {
   return new Map(outputFiles.map(({ path, text }) => [`/${basename(path).replace("worker.js", "worker.ts")}`, text]));
 }
 
-const escapeHtml = (text: string) => text.replace(/[&<"]/g, (letter) => `&#${letter.charCodeAt(0)};`);
 const makePage = (file: string, isFolder: boolean) => `<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
