@@ -36,7 +36,7 @@ test("the file of a subagent is read like a session, and its parent is known", (
 
 test("a compaction leaves what the next prompt has", () => {
   const [compaction = assert.fail()] = timelineOf(session).compactions;
-  assert.deepEqual([compaction.after.tokens, compaction.after.by], [18_632, "next"]);
+  assert.deepEqual([compaction.after.tokens, compaction.after.sizeSource], [18_632, "next"]);
 });
 
 test("the recorded system prompt, tools and reminders are in the context, before and after a compaction", () => {

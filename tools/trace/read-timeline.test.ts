@@ -104,7 +104,7 @@ test("a compaction in Claude Code leaves only its summary; the lines of subagent
   const { modelCall, trigger, before, after } = manual;
   assert.deepEqual([modelCall, trigger], [3, "manual"]);
   assert.deepEqual(countFates(timeline, manual), { summarized: 7 });
-  assert.deepEqual([before.tokens, before.by, after.tokens, after.by], [13_300, "file", 8_701, "next"]);
+  assert.deepEqual([before.tokens, before.sizeSource, after.tokens, after.sizeSource], [13_300, "file", 8_701, "next"]);
   const kinds = blocksAt(timeline, after).map(({ kind }) => kind);
   assert.deepEqual(kinds, ["summary", "request"]); // as the next prompt has them
   assert.ok(timeline.skipped.some(({ reason, count }) => reason === "line of a subagent" && count === 1));
@@ -133,7 +133,7 @@ test("a compaction at the start of a file has the size that the file gives, and 
   const [compaction, ...none] = readTimeline(openedByCompaction).compactions;
   const { modelCall, before, after } = compaction ?? assert.fail();
   assert.deepEqual([modelCall, before.tokens, after.tokens, none], [0, 998_659, 69_002, []]);
-  assert.deepEqual([before.unexplained, before.by, after.by], [998_659, "file", "next"]);
+  assert.deepEqual([before.unexplained, before.sizeSource, after.sizeSource], [998_659, "file", "next"]);
 });
 
 // --- compactions of s06 ----------------------------------------------------------------------------------------------

@@ -285,14 +285,15 @@ function thresholdIn(steps: SessionEvent[]): Capacity | undefined {
 function sideOf(
   builder: Builder,
   { tokens, charsPerToken, ...extent }: UnsizedSide,
-  by: "before" | "next",
+  place: "before" | "after",
   beside?: ModelCall,
 ): Side {
   const ratio = charsPerToken ?? beside?.charsPerToken ?? CHARS_PER_TOKEN;
   const chars = sum(blocksAt(builder, extent).map((block) => block.chars));
-  if (tokens !== undefined) return { ...extent, ...sizeFor(chars, ratio, tokens), by: "file" };
-  if (by === "next" && beside?.usage && beside.epoch === extent.epoch) return { ...beside, by };
-  return { ...extent, ...sizeFor(chars, ratio, chars / ratio + (beside?.unexplained ?? 0)), by: "estimate" };
+  if (tokens !== undefined) return { ...extent, ...sizeFor(chars, ratio, tokens), sizeSource: "file" };
+  const isCounted = place === "after" && beside?.usage && beside.epoch === extent.epoch;
+  if (isCounted) return { ...beside, sizeSource: "next" };
+  return { ...extent, ...sizeFor(chars, ratio, chars / ratio + (beside?.unexplained ?? 0)), sizeSource: "estimate" };
 }
 
 /** Reads a session of Claude Code or a trace of a lesson. The timeline of any other text has no model calls. */
@@ -307,7 +308,7 @@ export function timelineOf({ format, steps, skipped }: Conversation): Timeline {
     return {
       ...rest,
       before: sideOf(builder, before, "before", last),
-      after: sideOf(builder, after, "next", next ?? last),
+      after: sideOf(builder, after, "after", next ?? last),
     };
   });
   const largest = largestOf(modelCalls.map(({ tokens }) => tokens));

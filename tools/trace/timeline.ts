@@ -52,8 +52,8 @@ export type ModelCall = Extent &
   };
 /** Why tokens of the previous prompt weren't read from the cache, and how many. New tokens don't count. */
 export type Missed = { why: "pause" | "compaction" | "model" | "changed"; tokens: number };
-/** One side of a compaction. Its size comes from the file, from the next model call, or from an estimate. */
-export type Side = Extent & Size & { by: "file" | "next" | "estimate" };
+/** One side of a compaction. */
+export type Side = Extent & Size & { sizeSource: "file" | "next" | "estimate" };
 export type Compaction = {
   /** The index of the first model call after it, even if there is none. */
   modelCall: number;
@@ -107,11 +107,11 @@ export function fatesOf(timeline: Timeline, compaction: Compaction): Map<number,
   const kept = new Set(left.map(({ id }) => id));
   const replaced = new Set(left.map(({ original }) => original));
   const thoughts = new Set(left.map(({ thought }) => thought));
-  const taken = takenBy(compaction);
+  const fate = fateOfTaken(compaction);
   const fateOf = ({ id, original }: Block): Fate => {
     if (kept.has(id)) return "kept";
     if (thoughts.has(id)) return "thought";
-    return replaced.has(id) || original !== undefined ? "disk" : taken;
+    return replaced.has(id) || original !== undefined ? "disk" : fate;
   };
   return new Map(blocksAt(timeline, compaction.before).map((block) => [block.id, fateOf(block)]));
 }
@@ -140,8 +140,8 @@ const roleOf = ({ kind }: Block) => (/^(reply|thinking|call)$/.test(kind) ? "ass
 /** Whether the prompt cache was missed for another reason than a compaction. */
 export const isMissed = ({ missed }: ModelCall) => missed !== undefined && missed.why !== "compaction";
 
-/** Returns what a compaction does to the blocks it takes. */
-export function takenBy({ trigger }: Compaction): "summarized" | "disk" | "withdrawn" {
+/** Returns the fate of the blocks that a compaction takes out of the context. */
+export function fateOfTaken({ trigger }: Compaction): "summarized" | "disk" | "withdrawn" {
   if (trigger === "micro") return "disk";
   return /^(refus|reject|clear)/.test(trigger) ? "withdrawn" : "summarized";
 }

@@ -2,7 +2,7 @@
 import * as Plot from "@observablehq/plot";
 import { dollars, escapeHtml, groupBy, largestOf, short, sum, whole } from "../trace/numbers.ts";
 import { sumOf } from "../trace/prices.ts";
-import { type Capacity, isMissed, type ModelCall, type Timeline, takenBy } from "../trace/timeline.ts";
+import { type Capacity, fateOfTaken, isMissed, type ModelCall, type Timeline } from "../trace/timeline.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
 
 /** Every colour in light and dark mode. The page knows them as CSS variables, `--cv-NAME`. */
@@ -81,17 +81,17 @@ function signsIn<Sign extends { x: number; weight: number }>(signs: Sign[], { mo
   return heaviest(signs, modelCalls.length, (width - MARGIN.left - MARGIN.right) / MARK);
 }
 
-/** The three rates a prompt is billed at; then everything that is billed. */
-const SENT = ["read", "written", "input"] as const;
-export const PAID = [...SENT, "output"] as const;
+/** The parts of a prompt by their price, and then all parts of a bill. */
+const PROMPT_PARTS = ["read", "written", "input"] as const;
+export const BILL_PARTS = [...PROMPT_PARTS, "output"] as const;
 
 type Corner = { x: number; y: number; series: string };
 
 /** The layers of the chart at one model call. */
 function layersAt({ series }: Timeline, view: View, modelCall?: ModelCall): { series: string; y: number }[] {
   if (view === "context") return series.map((name, i) => ({ series: name, y: modelCall?.sizes[i] ?? 0 }));
-  if (view === "cost") return PAID.map((name) => ({ series: name, y: modelCall?.cost?.[name] ?? 0 }));
-  return SENT.map((name) => ({ series: name, y: modelCall?.usage?.[name] ?? 0 }));
+  if (view === "cost") return BILL_PARTS.map((name) => ({ series: name, y: modelCall?.cost?.[name] ?? 0 }));
+  return PROMPT_PARTS.map((name) => ({ series: name, y: modelCall?.usage?.[name] ?? 0 }));
 }
 
 /** Finds the layer of the chart at a height in its own unit. */
@@ -130,10 +130,9 @@ function requestSigns(timeline: Timeline, width: number): Plot.Markish {
   const requests = timeline.requests.map(({ modelCall, block }) => {
     return { x: modelCall + 0.5, weight: 0, title: timeline.blocks[block]?.label };
   });
-  return Plot.dot(signsIn(requests, timeline, width), {
-    ...{ x: "x", frameAnchor: "bottom", dy: 4, r: 5, title: "title" },
-    ...{ fill: "var(--cv-request)", stroke: "var(--cv-ground)", symbol: "triangle" },
-  });
+  const place = { x: "x", frameAnchor: "bottom", dy: 4, r: 5, title: "title" } as const;
+  const look = { fill: "var(--cv-request)", stroke: "var(--cv-ground)", symbol: "triangle" } as const;
+  return Plot.dot(signsIn(requests, timeline, width), { ...place, ...look });
 }
 
 function capacitySigns(capacities: Capacity[], words: Words): Plot.Markish[] {
@@ -150,7 +149,7 @@ function compactionSigns(timeline: Timeline, width: number, top: number): Plot.M
   const compactions = timeline.compactions.map((each) => {
     const [from, to] = [Math.min(top, each.before.tokens), each.after.tokens];
     const weight = each.before.tokens - to;
-    return { x: each.modelCall + 0.5, weight, from, to, colour: `var(--cv-${takenBy(each)})` };
+    return { x: each.modelCall + 0.5, weight, from, to, colour: `var(--cv-${fateOfTaken(each)})` };
   });
   const drawn = signsIn(compactions, timeline, width);
   const isMany = drawn.length > width / 90; // labels would cover the chart
@@ -159,10 +158,8 @@ function compactionSigns(timeline: Timeline, width: number, top: number): Plot.M
   const isEarly = ({ x }: { x: number }) => x < timeline.modelCalls.length / 10; // a label on the left would cover the axis
   const labels = (["start", "end"] as const).map((textAnchor) => {
     const placed = drawn.filter((each) => isEarly(each) === (textAnchor === "start"));
-    return Plot.text(isMany ? [] : placed, {
-      ...{ ...LABEL, x: "x", y: "from", dy: -9, textAnchor },
-      text: ({ weight }) => `−${short(weight)}`,
-    });
+    const text = ({ weight }: { weight: number }) => `−${short(weight)}`;
+    return Plot.text(isMany ? [] : placed, { ...LABEL, x: "x", y: "from", dy: -9, textAnchor, text });
   });
   return [Plot.ruleX(drawn, { x: "x", y1: "to", y2: "from", markerStart: "arrow", stroke, strokeWidth }), ...labels];
 }
@@ -187,14 +184,16 @@ export function drawChart(timeline: Timeline, options: ChartOptions) {
   const top = Math.max(most, ...capacities.map(({ tokens }) => tokens));
   const isContext = view === "context";
   const series = layersAt(timeline, view).map((part) => part.series);
-  const signs = [
-    ...[missSigns(timeline, width), requestSigns(timeline, width)],
-    ...[...capacitySigns(capacities, words), ...compactionSigns(timeline, width, top)],
-  ];
+  const signs = [missSigns(timeline, width), requestSigns(timeline, width), capacitySigns(capacities, words)];
   const area = { x: "x", y: "y", fill: "series", z: "series", order: series, curve: "step" } as const;
   const chart = Plot.plot({
-    ...{ document, width, height: heightOf(view), marginBottom: bottomOf(view) },
-    ...{ marginLeft: MARGIN.left, marginRight: MARGIN.right, marginTop: MARGIN.top },
+    document,
+    width,
+    height: heightOf(view),
+    marginBottom: bottomOf(view),
+    marginLeft: MARGIN.left,
+    marginRight: MARGIN.right,
+    marginTop: MARGIN.top,
     style: { background: "transparent", color: "var(--cv-text)", fontSize: "12px" },
     x: {
       domain: [0.5, modelCalls.length + 0.5], // call 1 covers 0.5 to 1.5
@@ -211,7 +210,10 @@ export function drawChart(timeline: Timeline, options: ChartOptions) {
       ticks: isContext ? heightOf(view) / 50 : [0, top / 2, top], // a small chart has room for three
     },
     color: { domain: series, range: series.map((name) => colourOf(name, timeline.series)) },
-    marks: [Plot.areaY(cornersOf(timeline, view), area), ...(isContext ? signs : [])],
+    marks: [
+      Plot.areaY(cornersOf(timeline, view), area),
+      ...(isContext ? [...signs, compactionSigns(timeline, width, top)] : []),
+    ],
   });
   chart.querySelector("style")?.remove(); // Plot's defaults would override the page's fonts and colours
   chart.setAttribute("role", "img");

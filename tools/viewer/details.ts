@@ -3,7 +3,7 @@
 import { dollars, facts, groupBy, percent, sum } from "../trace/numbers.ts";
 import type { Block, Compaction, Extent, ModelCall, Size, Timeline } from "../trace/timeline.ts";
 import { blocksAt, dollarsOf, fatesOf, seriesFor } from "../trace/timeline.ts";
-import { colourOf, PAID } from "./context-chart.ts";
+import { BILL_PARTS, colourOf } from "./context-chart.ts";
 import { type LegendItem, make, makeLegend, makeRows, nameBlock, type ShownBlock } from "./elements.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
 import { type Lost, lostIn } from "./lost.ts";
@@ -46,7 +46,7 @@ function listKinds({ series }: Timeline, { sizes, tokens }: ModelCall, words: Wo
 
 /** The tokens and dollars of each billed part. */
 function listPaid({ usage, cost, isEstimate }: ModelCall, words: Words): LegendItem[] {
-  return PAID.flatMap((part): LegendItem[] => {
+  return BILL_PARTS.flatMap((part): LegendItem[] => {
     if (!usage?.[part]) return [];
     const estimate = part === "output" && isEstimate ? words.estimate : "";
     const value = facts(words.tokens(usage[part]), dollars(cost?.[part]), estimate);
@@ -85,13 +85,15 @@ function makeLargest(blocks: ShownBlock[], reader: Reader, words: Words): HTMLEl
   const byCall = groupBy(blocks, ({ block }) => (block.kind === "result" ? block.label : block.id));
   const groups = [...byCall.values()].map((all) => ({ all, tokens: sum(all.map(({ tokens }) => tokens)) }));
   const sorted = groups.sort((a, b) => b.tokens - a.tokens);
-  const again = sorted.slice(5).filter(({ all }) => all.length > 1);
+  const repeated = sorted.slice(5).filter(({ all }) => all.length > 1);
   const total = sum(sorted.map(({ tokens }) => tokens));
   const textsFor = ({ all, tokens }: (typeof groups)[number]) => {
     const [name = ""] = all.map((shown) => nameBlock(shown, words));
     return [all.length > 1 ? `${name} × ${all.length}` : name, words.tokens(tokens), percent(tokens / total)];
   };
-  const list = makeRows([...sorted.slice(0, 5), ...again.slice(0, 5)], textsFor, ({ all }) => reader.openBlocks(all));
+  const list = makeRows([...sorted.slice(0, 5), ...repeated.slice(0, 5)], textsFor, ({ all }) =>
+    reader.openBlocks(all),
+  );
   return make("div", {}, make("h3", {}, words.largest), list);
 }
 
@@ -99,21 +101,21 @@ export function makeCompaction(timeline: Timeline, compaction: Compaction, words
   const { modelCall, before, after, trigger } = compaction;
   const fates = fatesOf(timeline, compaction);
   const reader = makeReader(timeline, words, place);
-  const old = groupByFate(pickBlocks(timeline, before, words), ({ block }) => {
+  const groupedBefore = groupByFate(pickBlocks(timeline, before, words), ({ block }) => {
     const fate = fates.get(block.id) ?? "summarized";
     return [words.fates[fate], `var(--cv-${fate})`];
   });
-  const young = groupByFate(pickBlocks(timeline, after, words), ({ block, kind, colour }) => {
+  const groupedAfter = groupByFate(pickBlocks(timeline, after, words), ({ block, kind, colour }) => {
     if (fates.has(block.id)) return [words.fates.kept, "var(--cv-kept)"];
     if (block.thought !== undefined) return [words.fates.thought, "var(--cv-thought)"];
     return block.original === undefined ? [kind, colour] : [words.fates.disk, "var(--cv-disk)"];
   });
   const largest = Math.max(before.tokens, after.tokens);
   const sides = [
-    makeSide(old, words.named(words.before, words.sized(before)), before.tokens / largest, reader, words),
-    makeSide(young, words.named(words.after, words.sized(after)), after.tokens / largest, reader, words),
+    makeSide(groupedBefore, words.named(words.before, words.sized(before)), before.tokens / largest, reader, words),
+    makeSide(groupedAfter, words.named(words.after, words.sized(after)), after.tokens / largest, reader, words),
   ];
-  const all = [...old, ...young].map(({ shown }) => shown);
+  const all = [...groupedBefore, ...groupedAfter].map(({ shown }) => shown);
   reader.reopen(all);
   return make(
     "div",

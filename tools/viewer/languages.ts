@@ -16,10 +16,18 @@ const en = {
   nothing: (name: string) =>
     `${name} holds no model call. Choose a transcript of s06 or a session of Claude Code, a .jsonl file.`,
   kinds: {
-    ...{ unexplained: "system prompt, tools (size only)", summary: "summary", file: "restored files" },
-    ...{ request: "requests", client: "written by the client", reply: "replies", thinking: "thinking" },
-    ...{ call: "tool calls", output: "output" },
-    ...{ read: "read from the cache", written: "written to the cache", input: "not cached" },
+    unexplained: "system prompt, tools (size only)",
+    summary: "summary",
+    file: "restored files",
+    request: "requests",
+    client: "written by the client",
+    reply: "replies",
+    thinking: "thinking",
+    call: "tool calls",
+    read: "read from the cache",
+    written: "written to the cache",
+    input: "not cached",
+    output: "output",
   } as Record<string, string>,
   result: "result",
   results: (tool: string) => (tool ? `results of ${tool}` : "results of other tools"),
@@ -89,7 +97,7 @@ const en = {
     lostPaths: (count: number) => counted(count, "path"),
     lostAfter: (paths: number, compactions: number, n: number) =>
       ` ${paths === 1 ? "is" : "are"} named nowhere after ${compactions > 1 ? `the one before call ${whole(n)}` : "it"}.`,
-    ...{ comma: ", ", semicolon: "; ", end: ".", space: " " },
+    punctuation: { comma: ", ", semicolon: "; ", end: ".", space: " " },
   },
   missed: ({ why }: Missed, { gap = 0, usage, tokens }: ModelCall) => {
     const reasons = {
@@ -119,13 +127,16 @@ const en = {
   ofSubagent: "subagent",
   before: "Before",
   after: "After",
-  sized: ({ tokens, by }: Side) =>
-    `${by === "estimate" ? "about " : ""}${whole(tokens)} tokens${by === "next" ? ", as the next prompt was counted" : ""}`,
+  sized: ({ tokens, sizeSource }: Side) =>
+    `${sizeSource === "estimate" ? "about " : ""}${whole(tokens)} tokens${sizeSource === "next" ? ", as the next prompt was counted" : ""}`,
   tokens: (tokens: number) => `${whole(tokens)} tokens`,
   capacity: ({ tokens, kind }: Capacity) => `${kind === "window" ? "context window" : "threshold"} ${whole(tokens)}`,
   marks: {
-    ...{ cold: "prompt cache missed", summarized: "compaction: what it took away", withdrawn: "a request taken out" },
-    ...{ disk: "layer 1: old results cleared", request: "a request of the user" },
+    cold: "prompt cache missed",
+    summarized: "compaction: what it took away",
+    withdrawn: "a request taken out",
+    disk: "layer 1: old results cleared",
+    request: "a request of the user",
   } as Record<string, string>,
   time: (time: number) => new Date(time).toLocaleString("en"),
   blocks: (count: number) => counted(count, "block"),
@@ -157,9 +168,18 @@ const zh: Words = {
   unreadable: (name, reason) => `无法读取 ${name}：${reason}。请重新选择文件，或重新运行 npm run view。`,
   nothing: (name) => `${name} 里没有模型调用。请选择 s06 的会话记录或 Claude Code 的会话（.jsonl 文件）。`,
   kinds: {
-    ...{ unexplained: "系统提示词、工具（只知大小）", summary: "摘要", file: "恢复的文件" },
-    ...{ request: "用户请求", client: "客户端写的消息", reply: "模型回复", thinking: "思考", call: "工具调用" },
-    ...{ read: "缓存命中", written: "写入缓存", input: "未缓存", output: "输出" },
+    unexplained: "系统提示词、工具（只知大小）",
+    summary: "摘要",
+    file: "恢复的文件",
+    request: "用户请求",
+    client: "客户端写的消息",
+    reply: "模型回复",
+    thinking: "思考",
+    call: "工具调用",
+    read: "缓存命中",
+    written: "写入缓存",
+    input: "未缓存",
+    output: "输出",
   },
   result: "结果",
   results: (tool) => (tool ? `${tool} 的结果` : "其他工具的结果"),
@@ -228,7 +248,7 @@ const zh: Words = {
     lostPaths: (count) => `${whole(count)} 个路径`,
     lostAfter: (_, compactions, n) =>
       `在${compactions > 1 ? `第 ${whole(n)} 次调用之前的压缩` : "压缩"}之后再没有提到。`,
-    ...{ comma: "，", semicolon: "；", end: "。", space: "" },
+    punctuation: { comma: "，", semicolon: "；", end: "。", space: "" },
   },
   missed: ({ why }, { gap = 0, usage, tokens }) => {
     const reasons = {
@@ -258,13 +278,16 @@ const zh: Words = {
   compactions: "压缩",
   before: "压缩前",
   after: "压缩后",
-  sized: ({ tokens, by }) =>
-    `${by === "estimate" ? "约 " : ""}${whole(tokens)} token${by === "next" ? "（按下一次提示词的计数）" : ""}`,
+  sized: ({ tokens, sizeSource }) =>
+    `${sizeSource === "estimate" ? "约 " : ""}${whole(tokens)} token${sizeSource === "next" ? "（按下一次提示词的计数）" : ""}`,
   tokens: (tokens) => `${whole(tokens)} token`,
   capacity: ({ tokens, kind }) => `${kind === "window" ? "上下文窗口" : "阈值"} ${whole(tokens)}`,
   marks: {
-    ...{ cold: "未命中提示词缓存", summarized: "压缩：去掉了多少", withdrawn: "撤回的请求" },
-    ...{ disk: "第一层：清除旧的工具结果", request: "用户请求" },
+    cold: "未命中提示词缓存",
+    summarized: "压缩：去掉了多少",
+    withdrawn: "撤回的请求",
+    disk: "第一层：清除旧的工具结果",
+    request: "用户请求",
   },
   time: (time) => new Date(time).toLocaleString("zh"),
   blocks: (count) => `${whole(count)} 块`,
@@ -284,8 +307,10 @@ const zh: Words = {
     `${isCounted ? "提示词由 API 计数；各部分的大小" : "大小"}按每个 token ${charsPerToken.toFixed(1)} 个字符估算。`,
   skipped: ({ reason, count, lines }) => {
     const reasons: Record<string, string> = {
-      ...{ "broken line": "无法解析的行", "reply of the client": "客户端生成的回复" },
-      ...{ "line of a subagent": "子智能体的行", "line of an abandoned branch": "被放弃的分支" },
+      "broken line": "无法解析的行",
+      "reply of the client": "客户端生成的回复",
+      "line of a subagent": "子智能体的行",
+      "line of an abandoned branch": "被放弃的分支",
     };
     const places = lines.length > 0 ? `（第 ${lines.join("、")} 行${count > lines.length ? "……" : ""}）` : "";
     return `${reasons[reason] ?? reason.replace(/ line$/, " 类型的行")} × ${whole(count)}${places}`;

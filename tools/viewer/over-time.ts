@@ -1,9 +1,9 @@
 /** Charts of all model calls, with a slider to move from call to call. */
 
 import { dollars, facts } from "../trace/numbers.ts";
-import { isMissed, type Step, type Timeline, takenBy } from "../trace/timeline.ts";
+import { fateOfTaken, isMissed, type Step, type Timeline } from "../trace/timeline.ts";
 import type { ChartOptions, View } from "./context-chart.ts";
-import { bottomOf, colourOf, drawChart, heightOf, layerAt, MARGIN, PAID } from "./context-chart.ts";
+import { BILL_PARTS, bottomOf, colourOf, drawChart, heightOf, layerAt, MARGIN } from "./context-chart.ts";
 import { describePrompt } from "./details.ts";
 import { type LegendItem, make, makeButton, makeLegend } from "./elements.ts";
 import { nameOfSeries, type Words } from "./languages.ts";
@@ -162,7 +162,7 @@ function arrange(timeline: Timeline, charts: Element[], slider: Element, words: 
     names.map((series): LegendItem => {
       return { series, colour: colourOf(series, timeline.series), name: nameOfSeries(series, words) };
     });
-  const paid = others.length > 0 ? makeLegend(named(PAID)) : "";
+  const paid = others.length > 0 ? makeLegend(named(BILL_PARTS)) : "";
   const kinds = makeLegend([...named(timeline.series), ...signsOf(timeline, words)]);
   return [context ?? "", slider, kinds, ...others, paid];
 }
@@ -171,7 +171,7 @@ const SIGNS: Record<string, string> = { cold: "◆", request: "▲" };
 
 /** Explains the signs in the context chart. */
 function signsOf({ modelCalls, compactions, requests }: Timeline, words: Words): LegendItem[] {
-  const names = new Set<string>(compactions.map(takenBy));
+  const names = new Set<string>(compactions.map(fateOfTaken));
   if (modelCalls.some(isMissed)) names.add("cold");
   if (requests.length > 0) names.add("request");
   return [...names].map((name) => ({

@@ -24,7 +24,7 @@ function costSentence({ dollars: all, summaries, unpaid, dearest, ...found }: Di
   else if (summaries.count > 0) paid.push(say.otherSummaries(summaries.count));
   if (unpaid > 0) paid.push(say.unpaid(unpaid));
   const link = { text: say.call(dearest + 1), step: { call: dearest } };
-  return [`${paid.join(say.comma)}${sent}${say.dearest}`, link, say.end];
+  return [`${paid.join(say.punctuation.comma)}${sent}${say.dearest}`, link, say.punctuation.end];
 }
 
 function missSentence({ missed, compacted, isCounted, dollars: all, sent }: Diagnosis, words: Words): Sentence {
@@ -34,7 +34,7 @@ function missSentence({ missed, compacted, isCounted, dollars: all, sent }: Diag
     paid === undefined ? words.tokens(tokens) : dollars(paid);
   const written: Sentence = compacted
     ? [
-        say.space,
+        say.punctuation.space,
         { text: say.compacted(compacted.count), step: { call: compacted.at } },
         say.written(amountOf(compacted)),
       ]
@@ -43,15 +43,18 @@ function missSentence({ missed, compacted, isCounted, dollars: all, sent }: Diag
   const share = missed.dollars !== undefined && all ? missed.dollars / all : missed.tokens / sent;
   const causes = missed.causes.flatMap((cause, i): Sentence => {
     const link = { text: say.cause(cause.count, cause.why), step: { call: cause.at } };
-    return [i > 0 ? say.comma : "", link, say.amount(amountOf(cause))];
+    return [i > 0 ? say.punctuation.comma : "", link, say.amount(amountOf(cause))];
   });
-  return [say.missed(amountOf(missed), percent(share), all !== undefined), ...causes, say.end, ...written];
+  return [say.missed(amountOf(missed), percent(share), all !== undefined), ...causes, say.punctuation.end, ...written];
 }
 
 function fillingSentence({ top, largest, readAgain }: Diagnosis, words: Words): Sentence {
   const say = words.diagnosis;
   const shares = top.map(({ series, share }) => say.share(nameOfSeries(series, words), percent(share)));
-  const filling: Sentence = [{ text: say.prompt, step: { call: largest } }, say.filling(shares.join(say.comma))];
+  const filling: Sentence = [
+    { text: say.prompt, step: { call: largest } },
+    say.filling(shares.join(say.punctuation.comma)),
+  ];
   if (!readAgain) return [...filling, say.once];
   const { path, count, tokens, at } = readAgain;
   return [...filling, { text: shortened(path), step: { call: at } }, say.again(count, tokens)];
@@ -60,7 +63,7 @@ function fillingSentence({ top, largest, readAgain }: Diagnosis, words: Words): 
 function compactionSentence({ compactions: { count, tokens }, lost }: Diagnosis, words: Words): Sentence {
   const say = words.diagnosis;
   if (count === 0) return [say.neverCompacted];
-  if (!lost?.paths) return [say.took(count, tokens), say.end];
+  if (!lost?.paths) return [say.took(count, tokens), say.punctuation.end];
   const link = { text: say.lostPaths(lost.paths), step: { compaction: lost.compaction } };
-  return [say.took(count, tokens), say.semicolon, link, say.lostAfter(lost.paths, count, lost.call + 1)];
+  return [say.took(count, tokens), say.punctuation.semicolon, link, say.lostAfter(lost.paths, count, lost.call + 1)];
 }
