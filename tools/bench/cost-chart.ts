@@ -11,10 +11,7 @@ const COLOURS = {
 };
 const STYLE = `svg{font:12px system-ui,sans-serif;color:var(--text);${COLOURS.light}}@media (prefers-color-scheme:dark){svg{${COLOURS.dark}}}`;
 
-/**
- * Draws a bar for each strategy, the cheapest first. Narrow charts have the names above the bars.
- * @returns an SVG file that follows the reader's light or dark mode
- */
+/** Draws a bar for each strategy, the cheapest first. A narrow chart has the names above the bars. */
 function drawStrategies({ strategies }: Results, isNarrow: boolean): string {
   const rows = Object.entries(strategies).map(([name, { cost, grounded }]) => {
     return { name, cost, label: `${cost.toFixed(2)} · ${percentOfEdits(grounded)} grounded` };
@@ -53,7 +50,7 @@ function drawStrategies({ strategies }: Results, isNarrow: boolean): string {
   return `${chart.outerHTML}\n`;
 }
 
-/** @returns the charts of the project at `root` by their file names in docs/figures */
+/** Returns the charts of the bench by their file names in docs/figures. */
 export function benchFigures(root: string): Record<string, string> {
   const results: Results = JSON.parse(readFileSync(join(root, "tools/bench/public.json"), "utf8"));
   return { "strategies.svg": drawStrategies(results, false), "strategies.narrow.svg": drawStrategies(results, true) };

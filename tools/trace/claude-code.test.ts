@@ -12,31 +12,24 @@ const folder = fileURLToPath(new URL("./fixtures", import.meta.url));
 const session = `${folder}/claude-code.jsonl`;
 const timelineOf = (file: string) => readTimeline(readFileSync(file, "utf8"));
 
-test("a session has the cost and the prompts that Claude Code counted", () => {
-  const { modelCalls, largest } = timelineOf(session);
+test("a session has the cost and the prompts that Claude Code counted, and a compaction leaves what the next one has", () => {
+  const { modelCalls, largest, compactions } = timelineOf(session);
   assert.equal(dollarsOf(modelCalls)?.toFixed(4), "0.9034");
   assert.equal(sum(modelCalls.map(({ tokens }) => tokens)), 1_258_127);
   assert.equal(modelCalls[largest]?.tokens, 66_595);
+  assert.equal(compactions[0]?.after.tokens, 18_632);
 });
 
 test("lines of an unknown kind aren't broken", () => {
   const reasons = timelineOf(session).skipped.map(({ reason }) => reason);
   assert.ok(reasons.includes("api-request-blob line"));
-  assert.deepEqual(
-    reasons.filter((reason) => /broken|unknown/.test(reason)),
-    [],
-  );
+  assert.ok(!reasons.some((reason) => /broken|unknown/.test(reason)));
 });
 
 test("the file of a subagent is read like a session, and its parent is known", () => {
   const [subagent = assert.fail()] = subagentsIn(folder);
   const { modelCalls, requests } = timelineOf(subagent.file);
   assert.deepEqual([modelCalls.length, requests.length, subagent.parent], [11, 1, session]);
-});
-
-test("a compaction leaves what the next prompt has", () => {
-  const [compaction = assert.fail()] = timelineOf(session).compactions;
-  assert.deepEqual([compaction.after.tokens, compaction.after.sizeSource], [18_632, "next"]);
 });
 
 test("the recorded system prompt, tools and reminders are in the context, before and after a compaction", () => {

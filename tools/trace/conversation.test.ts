@@ -99,10 +99,8 @@ test("the usage of each model call is counted once, even if the transcript is re
 test("the note that a turn was stopped isn't a request of the user", () => {
   const lines = linesOf(own(user(`${STOPPED} Whatever ran has taken effect.)`)), own(user("Second.")));
   const { steps } = readConversation(lines);
-  assert.deepEqual(
-    steps.map((step) => step.type === "message" && step.isMeta),
-    [true, false],
-  );
+  const areMeta = steps.map((step) => step.type === "message" && step.isMeta);
+  assert.deepEqual(areMeta, [true, false]);
 });
 
 test("a file that can't be read says why, and a half-written one is read up to where it breaks", () => {

@@ -118,15 +118,8 @@ function fromLesson(lines: TraceLine[]): SessionEvent[] {
     const call = { time, model, usage, charsPerToken: state.charsPerToken };
     if ("message" in line) return { ...toLessonMessage(line.message), ...call };
     const { trigger, before, after } = line;
-    return {
-      type: "rewrite",
-      trigger,
-      messages: line.messages.map(toLessonMessage),
-      before,
-      after,
-      threshold,
-      ...call,
-    };
+    const messages = line.messages.map(toLessonMessage);
+    return { type: "rewrite", trigger, messages, before, after, threshold, ...call };
   });
 }
 

@@ -14,7 +14,9 @@ export const Block = z.discriminatedUnion("type", [
   Result.extend({ type: z.literal("tool_result") }),
 ]);
 
-const Figure = z.number().positive().optional().catch(undefined);
+/** A field that may be missing. A malformed value is ignored. */
+const ifValid = <Schema extends z.ZodType>(schema: Schema) => schema.optional().catch(undefined);
+const Figure = ifValid(z.number().positive());
 
 /** Tokens as the API counts them. */
 export const Usage = z
@@ -30,7 +32,7 @@ export const Usage = z
 export type Usage = z.output<typeof Usage>;
 
 const Ids = z.array(z.string());
-const Text = z.string().optional().catch(undefined);
+const Text = ifValid(z.string());
 
 /** A line of s06 holds a message, or a whole history after a compaction. `usage` belongs to the last model call. */
 const Line = z.object({
@@ -53,6 +55,13 @@ export type TraceLine = z.output<typeof TraceLine>;
 const Preserved = z.object({ uuids: Ids, anchorUuid: Text });
 const Boundary = z.object({ trigger: Text, preTokens: Figure, preservedMessages: Preserved });
 
+const ClaudeMessage = Message.extend({
+  id: z.string().optional(),
+  model: z.string().optional(),
+  usage: Usage,
+  stop_reason: z.string().nullish(), // without a reason, output_tokens is a partial count
+});
+
 /** Lines of Claude Code form a tree by `uuid` and `parentUuid`. Each block of a reply has its own line. */
 export const ClaudeLine = z.object({
   type: z.string(),
@@ -67,24 +76,11 @@ export const ClaudeLine = z.object({
   sourceToolUseID: z.string().optional(), // the call that the client comments on
   cwd: z.string().optional(),
   timestamp: z.string().optional(),
-  message: Message.extend({
-    id: z.string().optional(),
-    model: z.string().optional(),
-    usage: Usage,
-    stop_reason: z.string().nullish(), // without a reason, output_tokens is a partial count
-  })
-    .optional()
-    .catch(undefined),
-  rendered: z
-    .array(z.object({ content: Content }))
-    .optional()
-    .catch(undefined), // what an attachment added to the prompt
-  shape: z
-    .object({ system: z.array(z.unknown()), tools: z.array(z.unknown()) })
-    .optional()
-    .catch(undefined),
-  compactMetadata: Boundary.partial().optional().catch(undefined),
-  microcompactMetadata: z.object({ compactedToolIds: Ids }).optional().catch(undefined),
+  message: ifValid(ClaudeMessage),
+  rendered: ifValid(z.array(z.object({ content: Content }))), // what an attachment added to the prompt
+  shape: ifValid(z.object({ system: z.array(z.unknown()), tools: z.array(z.unknown()) })),
+  compactMetadata: ifValid(Boundary.partial()),
+  microcompactMetadata: ifValid(z.object({ compactedToolIds: Ids })),
 });
 export type ClaudeLine = z.output<typeof ClaudeLine>;
 

@@ -79,7 +79,7 @@ function mergeSmall(blocks: ShownBlock[], most: number): Merged[] {
   return groups;
 }
 
-export type Strip = { element: HTMLElement; mark: (ids: Set<number>, selected?: number) => void };
+export type Strip = ReturnType<typeof makeStrip>;
 
 /** Selects the next or previous block of the focused strip, or of the first strip. */
 export function moveInStrip(detail: Element, focused: EventTarget | null, step: number): void {
@@ -96,7 +96,7 @@ const isPressed = (button: Element) => button.getAttribute("aria-pressed") === "
 
 const MOST_PARTS = 160; // in a strip of the full width
 
-export function makeStrip(blocks: ShownBlock[], words: Words, select: (all: ShownBlock[]) => void, share = 1): Strip {
+export function makeStrip(blocks: ShownBlock[], words: Words, select: (all: ShownBlock[]) => void, share = 1) {
   const groups = mergeSmall(blocks, MOST_PARTS * share).map(({ all, tokens }) => {
     return { all, button: makeStripButton(all, tokens, words, () => select(all)) };
   });
@@ -104,7 +104,7 @@ export function makeStrip(blocks: ShownBlock[], words: Words, select: (all: Show
   const element = make("div", { className: "cv-strip", role: "group" }, ...buttons);
   element.style.width = `${100 * share}%`;
   setTabStop(buttons);
-  const mark: Strip["mark"] = (ids, selected) => {
+  const mark = (ids: Set<number>, selected?: number) => {
     for (const { all, button } of groups) {
       const isHit = all.some(({ block }) => ids.has(block.id));
       const isSelected = all.some(({ block }) => block.id === selected);

@@ -92,17 +92,12 @@ const countCalls = ({ from, to }: Range) => to - from + 1;
 
 /** The part of a timeline that a zoomed chart shows. */
 function sliceCalls(timeline: Timeline, { from, to }: Range): Timeline {
-  const clip = <Sign extends { modelCall: number }>(signs: Sign[]) =>
-    signs
-      .filter(({ modelCall }) => modelCall >= from && modelCall <= to + 1)
-      .map((sign) => ({ ...sign, modelCall: sign.modelCall - from }));
-  const { modelCalls, compactions, requests } = timeline;
-  return {
-    ...timeline,
-    modelCalls: modelCalls.slice(from, to + 1),
-    compactions: clip(compactions),
-    requests: clip(requests),
+  const clip = <Sign extends { modelCall: number }>(signs: Sign[]) => {
+    const inRange = signs.filter(({ modelCall }) => modelCall >= from && modelCall <= to + 1);
+    return inRange.map((sign) => ({ ...sign, modelCall: sign.modelCall - from }));
   };
+  const modelCalls = timeline.modelCalls.slice(from, to + 1);
+  return { ...timeline, modelCalls, compactions: clip(timeline.compactions), requests: clip(timeline.requests) };
 }
 
 type Pointed = {
@@ -174,9 +169,7 @@ function signsOf({ modelCalls, compactions, requests }: Timeline, words: Words):
   const names = new Set<string>(compactions.map(fateOfTaken));
   if (modelCalls.some(isMissed)) names.add("cold");
   if (requests.length > 0) names.add("request");
-  return [...names].map((name) => ({
-    colour: `var(--cv-${name})`,
-    name: words.marks[name] ?? "",
-    sign: SIGNS[name] ?? "↓",
-  }));
+  return [...names].map((name) => {
+    return { colour: `var(--cv-${name})`, name: words.marks[name] ?? "", sign: SIGNS[name] ?? "↓" };
+  });
 }

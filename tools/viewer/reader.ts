@@ -11,48 +11,41 @@ export type Range = { from: number; to: number };
 export type Place = { block?: number; scroll: number; search: string; range?: Range };
 
 type Hit = { shown: ShownBlock; at: number; length: number };
-export type Reader = {
-  element: HTMLElement;
-  /** `share` is the width of the strip, where 1 is all there is. */
-  stripOf: (blocks: ShownBlock[], share?: number) => HTMLElement;
-  openText: (shown: ShownBlock, hit?: Hit) => void;
-  /** Shows one block, or lists several. */
-  openBlocks: (all: ShownBlock[]) => void;
-  /** Shows the block that was open before, if it's still there. */
-  reopen: (blocks: ShownBlock[]) => void;
-  /** Marks the open block and the search hits in the strips. */
-  mark: (hits: Hit[]) => void;
-};
+export type Reader = ReturnType<typeof makeReader>;
 
-export function makeReader(timeline: Timeline, words: Words, place: Place): Reader {
+export function makeReader(timeline: Timeline, words: Words, place: Place) {
   const element = make("div", { className: "cv-reader" });
   const strips: Strip[] = [];
-  const mark: Reader["mark"] = (hits) => {
+  /** Marks the open block and the search hits in the strips. */
+  function mark(hits: Hit[]): void {
     const found = new Set(hits.map(({ shown }) => shown.block.id));
     for (const strip of strips) strip.mark(found, place.block);
-  };
-  const openText: Reader["openText"] = (shown, hit) => {
+  }
+  function openText(shown: ShownBlock, hit?: Hit): void {
     const isOpen = shown.block.id === place.block && !hit;
     Object.assign(place, { block: shown.block.id, scroll: isOpen ? place.scroll : 0 });
     element.replaceChildren(makeText(shown, words, hit), ...makeOrigin(shown, timeline, words));
     scrollText(element, place);
     mark([]);
-  };
-  const openBlocks: Reader["openBlocks"] = (all) => {
+  }
+  /** Shows one block, or lists several. */
+  function openBlocks(all: ShownBlock[]): void {
     const [first] = all;
     const textsFor = (shown: ShownBlock) => [nameBlock(shown, words), words.tokens(shown.tokens)];
     if (all.length > 1) element.replaceChildren(makeRows(all.slice(0, 500), textsFor, openText));
     else if (first) openText(first);
-  };
-  const reopen: Reader["reopen"] = (blocks) => {
+  }
+  /** Shows the block that was open before, if it's still there. */
+  function reopen(blocks: ShownBlock[]): void {
     const shown = blocks.find(({ block }) => block.id === place.block);
     if (shown) openText(shown);
-  };
-  const stripOf: Reader["stripOf"] = (blocks, share) => {
+  }
+  /** Makes a strip of blocks. `share` is its width, where 1 is the full width. */
+  function stripOf(blocks: ShownBlock[], share?: number): HTMLElement {
     const strip = makeStrip(blocks, words, openBlocks, share);
     strips.push(strip);
     return strip.element;
-  };
+  }
   return { element, stripOf, openText, openBlocks, reopen, mark };
 }
 

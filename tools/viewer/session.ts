@@ -107,11 +107,8 @@ function makeDiagnosis(timeline: Timeline, words: Words, jumpTo: JumpTo): HTMLEl
 /** Lists the requests with their model calls and cost. */
 function makeRequests({ requests, blocks, modelCalls }: Timeline, words: Words, jumpTo: JumpTo): HTMLElement {
   const items = requests.map(({ modelCall, block }, i) => {
-    return {
-      call: modelCall,
-      label: blocks[block]?.label ?? "",
-      calls: modelCalls.filter(({ request }) => request === i),
-    };
+    const calls = modelCalls.filter(({ request }) => request === i);
+    return { call: modelCall, label: blocks[block]?.label ?? "", calls };
   });
   const textsFor = ({ label, calls }: (typeof items)[number]) => {
     return [label, words.calls(calls.length), dollars(dollarsOf(calls))];
