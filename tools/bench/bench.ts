@@ -34,14 +34,11 @@ const S06 = readFileSync(join(ROOT, "agents/s06_context_compact.ts"), "utf8");
 
 function startWorker(folder: string): ChildProcess {
   mkdirSync(folder);
-  return fork(join(ROOT, "tools/bench/replay.ts"), {
-    cwd: folder,
-    env: { ...process.env, ...DEFAULTS, ...OFFLINE },
-    execArgv: TSX,
-  });
+  const env = { ...process.env, ...DEFAULTS, ...OFFLINE };
+  return fork(join(ROOT, "tools/bench/replay.ts"), { cwd: folder, env, execArgv: TSX });
 }
 
-/** Replays each session under each strategy, on all cores. @returns the replays by the name of the strategy */
+/** Replays each session under each strategy, on all cores. Returns the replays by the name of the strategy. */
 async function replayAll(sessions: Session[], strategies: Strategy[]): Promise<Map<string, Replayed[]>> {
   const scratch = mkdtempSync(join(ROOT, ".bench-")); // copies of s06 find their packages from here
   process.on("exit", () => rmSync(scratch, { recursive: true, force: true, maxRetries: 5 }));
@@ -68,7 +65,7 @@ async function replayAll(sessions: Session[], strategies: Strategy[]): Promise<M
   return replayed;
 }
 
-/** @throws if the worker ends before it answers */
+/** Throws if the worker ends before it answers. */
 async function replay(worker: ChildProcess, job: Job): Promise<Replayed> {
   worker.removeAllListeners();
   worker.send(job);
@@ -83,7 +80,7 @@ function showProgress(done: number, total: number): void {
   process.stderr.write(done < total ? `\r${bar} ${done} of ${total} replays\x1b[K` : "\r\x1b[K");
 }
 
-/** @returns the first strategy, which all others are compared with, and those that `names` lists */
+/** Returns the first strategy, which all others are compared with, and those that `names` lists. */
 function strategiesNamed(names: string): Strategy[] {
   const asked = names.split(",").map((name) => name.trim());
   const unknown = asked.find((name) => name !== "all" && !STRATEGIES.some((strategy) => strategy.name === name));

@@ -9,7 +9,7 @@ export const ROUND_BUDGET = 600;
 /** `notes` say what was left out. */
 type Chosen = { sessions: Session[]; notes: string[] };
 
-/** @returns the newest sessions, at least one, as far as the window and the budget allow */
+/** Returns the newest sessions, at least one, as far as the window and the budget allow. */
 export function newestOf(paths: string[], budget = ROUND_BUDGET): Chosen {
   const found = readAll(paths, MOST_SESSIONS, LEAST_ROUNDS);
   const size = `the newest ${MOST_SESSIONS} of ${LEAST_ROUNDS} rounds or more`;
@@ -28,7 +28,7 @@ export function newestOf(paths: string[], budget = ROUND_BUDGET): Chosen {
   return { sessions, notes };
 }
 
-/** @returns all sessions, whole, in the order of their names */
+/** Returns all sessions, whole, in the order of their names. */
 export function allOf(paths: string[]): Chosen {
   const { sessions, notes } = readAll(paths);
   return { sessions: sessions.sort((a, b) => a.name.localeCompare(b.name)), notes };
@@ -39,7 +39,7 @@ function readAll(paths: string[], most?: number, rounds?: number): Chosen {
   return { sessions: read.flatMap(({ sessions }) => sessions), notes: read.flatMap(({ problems }) => problems) };
 }
 
-/** @returns what was changed in the sessions to make them replayable */
+/** Says what was changed in the sessions to make them replayable. */
 export function changesIn(sessions: Session[]): string[] {
   const counts = new Map<string, number>();
   for (const [reason, count] of sessions.flatMap(({ skipped }) => Object.entries(skipped)))

@@ -14,7 +14,7 @@ import { billFor } from "./report.ts";
 const SYSTEM_TOKENS = 1_000; // about the size of s06's system prompt and tools
 const SUMMARY_TOKENS = 2_000;
 
-/** @returns the calls that the oracle makes instead of those of never compacting */
+/** Returns the calls that the oracle makes instead of those of never compacting. */
 export function oracle(calls: Call[], isOnlyWhenCold: boolean): Call[] {
   const made: Call[] = [];
   let saved = 0; // tokens in each prompt since the last rewrite
@@ -38,7 +38,7 @@ export function oracle(calls: Call[], isOnlyWhenCold: boolean): Call[] {
 /** What the calls from a rewrite on cost if the next rewrite comes before call `next`. */
 type Plan = { cost: number; next: number };
 
-/** @returns the calls before which a rewrite makes the whole session cheapest */
+/** Returns the calls before which a rewrite makes the whole session cheapest. */
 function bestMoments(calls: Call[], isOnlyWhenCold: boolean): number[] {
   const billBetween = billsOf(calls);
   const plans: Plan[] = []; // the best one for a rewrite before each call
@@ -63,7 +63,7 @@ function bestMoments(calls: Call[], isOnlyWhenCold: boolean): number[] {
   return moments;
 }
 
-/** @returns a function for the bill of the calls between two, whose prompts are `saved` tokens shorter */
+/** Returns a function for the bill of the calls between two, whose prompts are `saved` tokens shorter. */
 function billsOf(calls: Call[]): (from: number, to: number, saved: number) => number {
   const bills = [0]; // for all calls before each one
   const prices = [0]; // of one token in the prompts of all these calls
@@ -89,7 +89,7 @@ function summaryAt(calls: Call[], i: number, saved: number): Call {
   return { isSummary: true, isReturn, context, read, written: context - read, output: SUMMARY_TOKENS, edits: [] };
 }
 
-/** @returns how many tokens a rewrite before call `i` saves in each prompt: all but the system prompt, the summary and needed texts */
+/** Returns the tokens that a rewrite before call `i` takes from each prompt. The system prompt and needed texts stay. */
 function savedAt(calls: Call[], i: number): number {
   const needed = new Map<number, number>();
   for (const { source } of calls.slice(i).flatMap(({ edits }) => edits))

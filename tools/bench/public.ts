@@ -7,7 +7,7 @@ import { join } from "node:path";
 /** `source` is a repository and a commit. */
 type Listed = { file: string; source: string; path: string };
 
-/** Fetches only these files of the commit, because some repositories are large. @throws if git fails */
+/** Fetches only these files of the commit, because some repositories are large. Throws if git fails. */
 function fetchFrom(source: string, sessions: Listed[]): void {
   const [repo = "", commit = ""] = source.split(" ");
   const clone = mkdtempSync(join(tmpdir(), "public-"));
@@ -25,10 +25,8 @@ function fetchFrom(source: string, sessions: Listed[]): void {
 }
 
 /**
- * Fetches the sessions of a list that a folder lacks. Prints which repositories can't be fetched.
- * @param list a file of tab-separated values with a header: id, repository, commit and path
- * @returns the listed files that are now in the folder
- * @throws if there are none
+ * Fetches the sessions of a list that a folder lacks, and prints which repositories can't be fetched. The list is a file
+ * of tab-separated values: id, repository, commit and path. Returns the listed files that are now in the folder.
  */
 export function fetchSessions(list: string, folder: string): string[] {
   mkdirSync(folder, { recursive: true });
@@ -44,9 +42,8 @@ export function fetchSessions(list: string, folder: string): string[] {
       if (missing.length > 0) fetchFrom(source, missing);
     } catch (error) {
       const { length } = missing.filter((each) => !isThere(each));
-      console.error(
-        `${source} can't be fetched; sessions left out: ${length}\n${Object(error).stderr || error}`.trim(),
-      );
+      const reason = Object(error).stderr || error;
+      console.error(`${source} can't be fetched; sessions left out: ${length}\n${reason}`.trim());
     }
   }
   const files = listed.filter(isThere).map(({ file }) => file);

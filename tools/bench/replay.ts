@@ -23,37 +23,31 @@ export type Job = { strategy: string; file: string; session: Session };
 /** An edit of a text that the session had shown before. */
 export type Edit = {
   path: string;
-  /** The prompt no longer has that text. */
-  isLost: boolean;
+  isLost: boolean; // the prompt no longer has that text
   source: Source;
 };
 /** What showed an edited text last. */
 type Source = {
-  /** The index among all texts of the session. */
-  text: number;
-  /** The first call that had it in the prompt. */
-  from: number;
+  text: number; // the index among all texts of the session
+  from: number; // the first call that had it in the prompt
   tokens: number;
 };
 /** A request and its bill in tokens. */
 export type Call = {
   isSummary: boolean;
-  /** The user came back after the cache had expired. */
-  isReturn: boolean;
-  /** The whole prompt. */
-  context: number;
+  isReturn: boolean; // the user came back after the cache had expired
+  context: number; // the whole prompt
   read: number;
   written: number;
   output: number;
-  /** The edits that the reply asks for. */
-  edits: Edit[];
+  edits: Edit[]; // the edits that the reply asks for
 };
 /** `rejected` has the errors of requests that failed. */
 export type Replayed = { calls: Call[]; rejected: string[] };
 
 type Lesson = typeof import("../../agents/s06_context_compact.ts");
 
-/** @returns all strings in a value, at any depth */
+/** Returns all strings in a value, at any depth. */
 function textsIn(value: unknown): string[] {
   if (typeof value === "string") return [value];
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsIn) : [];

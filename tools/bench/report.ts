@@ -6,36 +6,28 @@ import type { Call, Replayed } from "./replay.ts";
 
 const { read: READ, write: WRITE, output: OUTPUT } = IN_INPUT_TOKENS;
 
-/** @returns the bill for a call in tokens of input; output counts in summaries only, since other replies are always the same */
+/** Returns the bill for a call in tokens of input. Only the output of summaries counts, since other replies never differ. */
 export const billFor = ({ context, read, written, output, isSummary }: Call) =>
   READ * read + WRITE * written + (context - read - written) + (isSummary ? OUTPUT * output : 0);
 
 /** The bill's parts, in tokens of input. */
 export type Parts = {
   reads: number;
-  /** Prompts that find nothing in the cache. */
-  cold: number;
-  /** Whatever is new in other prompts. */
-  fresh: number;
+  cold: number; // prompts that find nothing in the cache
+  fresh: number; // whatever is new in other prompts
   summaries: number;
-  /** Texts that an edit needs and that were forgotten. */
-  rereading: number;
+  rereading: number; // texts that an edit needs and that were forgotten
 };
 
 /** One session under one strategy. */
 export type Figures = {
   parts: Parts;
-  /** The output of replies, which isn't among the parts. */
-  replies: number;
-  /** Edits of a text that the session had shown before. */
-  edits: number;
-  /** The paths of edits whose text was no longer in the context. */
-  lost: string[];
+  replies: number; // the output of replies, which isn't among the parts
+  edits: number; // edits of a text that the session had shown before
+  lost: string[]; // the paths of edits whose text was no longer in the context
   summaries: number;
-  /** Requests after a pause that outlasted the cache. */
-  returns: number;
-  /** Returns that first waited for a summary. */
-  waits: number;
+  returns: number; // requests after a pause that outlasted the cache
+  waits: number; // returns that first waited for a summary
 };
 
 export function addUp({ calls }: Replayed): Figures {
@@ -68,24 +60,20 @@ export function addUp({ calls }: Replayed): Figures {
 type Interval = [from: number, to: number];
 /** One strategy. `grounded` and `summarized` are shares of the edits and of the sessions. */
 export type Row = {
-  /** Relative to never compacting, as are the parts. */
-  cost: number;
+  cost: number; // relative to never compacting, as are the parts
   parts: Parts;
   grounded: number;
   summarized: number;
   waits: number;
-  /** 90 % intervals of the differences to s06. */
-  overS06?: { cost: Interval; grounded: Interval };
+  overS06?: { cost: Interval; grounded: Interval }; // 90 % intervals of the differences to s06
 };
 export type Results = {
-  /** The hash of the s06 that was measured. */
-  code: string;
+  code: string; // the hash of the s06 that was measured
   sessions: number;
   rounds: number;
   edits: number;
   returns: number;
-  /** How much the output of replies would add to each cost. */
-  replies: number;
+  replies: number; // how much the output of replies would add to each cost
   strategies: Record<string, Row>;
 };
 
@@ -93,7 +81,7 @@ const totalBill = ({ parts }: Figures) => sum(Object.values(parts));
 const relativeCost = (own: Figures[], never: Figures[]) => sum(own.map(totalBill)) / sum(never.map(totalBill));
 const groundedIn = (own: Figures[]) => 1 - sum(own.map(({ lost }) => lost.length)) / sum(own.map(({ edits }) => edits));
 
-/** @param figures has one entry per session for each strategy */
+/** `figures` has an entry per session for each strategy. */
 export function toResults(figures: Map<string, Figures[]>): Omit<Results, "code" | "sessions" | "rounds"> {
   const never = figures.get("never compacting") ?? [];
   const s06 = figures.get("s06");
@@ -186,7 +174,7 @@ export const tables: Record<string, (results: Results) => string> = {
     ]),
 };
 
-/** @returns what s06 would have cost, and which sessions would have lost a text that an edit needs */
+/** Says what s06 would have cost, and which sessions would have lost a text that an edit needs. */
 export function verdictOn(figures: Map<string, Figures[]>, names: string[]): string {
   const s06 = figures.get("s06");
   const never = figures.get("never compacting");

@@ -26,7 +26,7 @@ export const STRATEGIES: Strategy[] = [
   { name: "cold held to 50k", whenCold: COLD_LINES_AT_50000 },
 ];
 
-/** @returns the source of s06 with the changes of a strategy @throws unless each thing to replace occurs exactly once */
+/** Returns s06's source with the changes of a strategy. Throws unless each thing to replace occurs exactly once. */
 export function sourceOf(s06: string, { name, constants = {}, whenCold }: Strategy): string {
   let source = s06;
   const replace = (what: string, pattern: RegExp, text: string) => {

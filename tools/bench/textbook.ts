@@ -6,7 +6,7 @@ type Lesson = typeof import("../../agents/s06_context_compact.ts");
 const THRESHOLD = 200_000; // characters, which it counts as 50,000 tokens
 const SUMMARIZED = 80_000; // characters that the model sees when it writes the summary
 
-/** @returns the tutorial's loop with s06's tools and layer 1, to run instead of s06's `runTurn`; it doesn't use the prompt cache */
+/** Returns the tutorial's loop, which has s06's tools and layer 1 but no prompt cache, to replace s06's `runTurn`. */
 export function textbook(s06: Lesson): Lesson["runTurn"] {
   const client = new Anthropic();
   const call = async (messages: Messages, options: object) => {

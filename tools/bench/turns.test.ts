@@ -35,13 +35,9 @@ test("a session of Claude Code becomes turns and rounds, with the lessons' tools
   const outline = turns.map(({ request, time, rounds }) => [request, time / 60_000, rounds.length]);
   assert.deepEqual(outline, [["Look.", 1, 2], ["And now?", 9, 1]]); // biome-ignore format: two turns
   const [round] = turns[0]?.rounds ?? [];
-  assert.deepEqual(
-    round?.reply.map((block) => block.type === "tool_use" && [block.name, block.input]),
-    [
-      ["read_file", { path: "src/a.ts", offset: 5 }],
-      ["edit_file", { path: "/x", old_text: "o", new_text: "n" }],
-    ],
-  );
+  const inputs = round?.reply.map((block) => block.type === "tool_use" && { [block.name]: block.input });
+  const read = { read_file: { path: "src/a.ts", offset: 5 } };
+  assert.deepEqual(inputs, [read, { edit_file: { path: "/x", old_text: "o", new_text: "n" } }]);
   const results = round?.results.map(({ content }) => content);
   assert.deepEqual([results, round?.time], [["const a = 1;\nlet b;", "result of t2"], 240_000]);
   assert.deepEqual(skipped, { "line of a subagent": 1, "line of an abandoned branch": 1, compaction: 1 });
@@ -65,10 +61,12 @@ test("a transcript of s06 continues across compactions, without refused requests
     "own.jsonl",
     ...[user("First."), reply(use("t1", "bash")), user([result("t1"), text("<reminder>")])].map((line) => own(line)),
     compaction("auto", [user("First."), summary]),
-    ...[own(reply(text("One."))), own(user("Refused."))],
+    own(reply(text("One."))),
+    own(user("Refused.")),
     compaction("refused", [summary]),
     own(user(`${STOPPED} Whatever ran has taken effect.)`)),
-    ...[own(user("Second.")), own(reply(use("t2", "bash")))],
+    own(user("Second.")),
+    own(reply(use("t2", "bash"))),
   );
   appendFileSync(file, '{"message":{"role":"us');
   const { turns, skipped } = readSession(file);
@@ -98,9 +96,8 @@ test("a path without sessions is an error that names it and says why", () => {
 });
 
 test("requests are replayed without the reminders that Claude Code adds to them", () => {
-  const { turns, problem } = readSession(
-    fileURLToPath(new URL("../trace/fixtures/claude-code.jsonl", import.meta.url)),
-  );
+  const fixture = new URL("../trace/fixtures/claude-code.jsonl", import.meta.url);
+  const { turns, problem } = readSession(fileURLToPath(fixture));
   assert.deepEqual([turns.length, problem], [6, undefined]);
   assert.ok(turns.every(({ request }) => !request.includes("<system-reminder>")));
 });

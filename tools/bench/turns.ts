@@ -15,22 +15,16 @@ type Skip = (reason: string) => void;
 /** A reply and the results of its calls. Times are milliseconds. */
 export type Round = {
   reply: Said[];
-  /** When the reply was complete. */
-  replied: number;
-  /** In the order of the calls. */
-  results: Result[];
-  /** When the last result was there. */
-  time: number;
+  replied: number; // when the reply was complete
+  results: Result[]; // in the order of the calls
+  time: number; // when the last result was there
 };
 export type Turn = { request: string; time: number; rounds: Round[] };
 export type Session = {
-  /** The file's name without its folder. */
-  name: string;
+  name: string; // the file's name without its folder
   turns: Turn[];
-  /** How often each kind of thing was left out or completed. */
-  skipped: Record<string, number>;
-  /** Why some or all of the file can't be replayed. */
-  problem?: string;
+  skipped: Record<string, number>; // how often each kind of thing was left out or completed
+  problem?: string; // why some or all of the file can't be replayed
 };
 
 /** A message in the form that the API accepts. */
@@ -50,7 +44,7 @@ const TOOLS: Record<string, string> = {
 };
 const FIELDS: Record<string, string> = { file_path: "path", old_string: "old_text", new_string: "new_text" };
 
-/** @returns the call as the lessons would have made it, with paths inside `cwd` made relative */
+/** Returns the call as the lessons would have made it, with relative paths inside `cwd`. */
 function inLessons(call: ToolCall, cwd: string): ToolCall {
   const rename = ([key, value]: [string, unknown]) => {
     const path = key === "file_path" && typeof value === "string" && isAbsolute(value) ? relative(cwd, value) : "..";
@@ -64,7 +58,7 @@ function inLessons(call: ToolCall, cwd: string): ToolCall {
 
 type Source = Pick<Conversation, "steps" | "cwd">;
 
-/** @returns everything that was said, including what was compacted later */
+/** Returns everything that was said, including what was compacted later. */
 function toEntries({ steps, cwd }: Source, skip: Skip): Entry[] {
   const entries: Entry[] = [];
   const numbered = new Set<string>(); // calls whose results have a number before each line
@@ -172,7 +166,7 @@ function addRequest(turns: Turn[], { said, time, isMeta, results }: Entry, skip:
   else turns.push({ request, time, rounds: [] });
 }
 
-/** @param called the calls so far, since a file can repeat them */
+/** `called` has the calls so far, since a file can repeat them. */
 function toRound({ said, time }: Entry, called: Set<string>, results: Map<string, TimedResult>, skip: Skip): Round {
   const reply = said.filter((block) => block.type !== "tool_use" || !called.has(block.id));
   while (reply.at(-1)?.type === "thinking") reply.pop(); // the API accepts no reply that ends with it
@@ -198,7 +192,7 @@ function addRound(turns: Turn[], round: Round): void {
 
 // --- files -----------------------------------------------------------------------------------------------------------
 
-/** @returns a session without turns if the file holds no conversation */
+/** Reads a session, which has no turns if the file holds no conversation. */
 export function readSession(file: string): Session {
   const { conversation, problem } = readSessionFile(file);
   const skipped: Session["skipped"] = {};
@@ -212,7 +206,7 @@ export function readSession(file: string): Session {
 
 export const roundsIn = ({ turns }: Session) => sum(turns.map(({ rounds }) => rounds.length));
 
-/** @returns the rounds that fit into a window of 200,000 tokens as long as nothing is compacted */
+/** Returns the rounds that fit into a window of 200,000 tokens if nothing is compacted. */
 export function untilWindow(session: Session): Session {
   let left = 200_000 * CHARS_PER_TOKEN;
   const turns = session.turns.map((turn) => ({
@@ -226,9 +220,8 @@ export function untilWindow(session: Session): Session {
 }
 
 /**
- * Reads the newest sessions of a file or folder: the first `most` that have at least `rounds` rounds.
- * @returns the sessions, and one line for each file with a problem
- * @throws if the path can't be read or no session is left
+ * Reads the newest sessions of a file or folder: the first `most` that have at least `rounds` rounds. Returns them with a
+ * line for each file that has a problem. Throws if no session is left.
  */
 export function readSessions(path: string, most = Infinity, rounds = 1): { sessions: Session[]; problems: string[] } {
   const sessions: Session[] = [];

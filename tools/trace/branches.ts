@@ -9,7 +9,7 @@ export const isMessage = ({ type, message }: ClaudeLine) =>
   message !== undefined && /^(user|assistant|attachment)$/.test(type);
 export const replyId = ({ message, uuid }: ClaudeLine) => message?.id ?? uuid;
 
-/** @returns the messages of the branch that ends last, in the order of the file */
+/** Returns the messages of the branch that ends last, in the order of the file. */
 export function newestBranch(lines: ClaudeLine[], skip: (reason: string) => void): ClaudeLine[] {
   for (const line of lines) if (!isMessage(line) && !line.shape) skip(`${line.type} line`);
   const messages = toTree(lines).filter(({ line }) => isMessage(line));

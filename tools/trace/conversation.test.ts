@@ -64,10 +64,12 @@ test("messages that a compaction preserved come after its summary, and later one
   const compactMetadata = { trigger: "manual", preTokens: 297_190, postTokens: 16_970, preservedMessages };
   const { steps, skipped } = readConversation(
     linesOf(
-      ...[line(null, "a", 1, user("Look.")), line("a", "b", 2, said("m1", text("Kept.")))],
+      line(null, "a", 1, user("Look.")),
+      line("a", "b", 2, said("m1", text("Kept."))),
       { type: "system", uuid: "c", parentUuid: null, logicalParentUuid: "b", compactMetadata },
       { ...line("c", "s", 3, user("This session is continued.")), isCompactSummary: true },
-      ...[line("b", "d", 4, user("And now?")), line("d", "e", 5, said("m2", text("Done.")))],
+      line("b", "d", 4, user("And now?")),
+      line("d", "e", 5, said("m2", text("Done."))),
     ),
   );
   const kinds = steps.map((step) => (step.type === "rewrite" ? [step.before, step.messages.length] : step.type));

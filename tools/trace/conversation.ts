@@ -2,7 +2,6 @@
  * Reads a recorded session of Claude Code or s06 and says what happened in it, step by step. This is the only file that
  * knows both formats. It also runs in a browser.
  */
-
 import { STOPPED, SUMMARY } from "../lesson/wording.ts";
 import { isMessage, isReply, newestBranch, replyId } from "./branches.ts";
 import { Block, ClaudeLine, type Message as Content, type Usage as Counted, parseLine, TraceLine } from "./formats.ts";
@@ -21,32 +20,25 @@ export type Usage = {
   read: number;
   written: number;
   output: number;
-  /** Cache entries live for an hour instead of five minutes. */
-  isHour: boolean;
-  /** The reply was complete when its output was counted. */
-  isFinal: boolean;
+  isHour: boolean; // cache entries live for an hour instead of five minutes
+  isFinal: boolean; // the reply was complete when its output was counted
 };
 
 /** Times are milliseconds. */
 export type Message = {
   type: "message";
   role: "user" | "assistant";
-  /** `chars` is the length as JSON, which s06 counts as well. */
-  parts: (Part & { chars: number })[];
+  parts: (Part & { chars: number })[]; // `chars` is the length as JSON, which s06 counts as well
   time?: number;
-  /** When the last part of a reply arrived. */
-  end?: number;
+  end?: number; // when the last part of a reply arrived
   usage?: Usage;
   model?: string;
   charsPerToken?: number;
-  /** This message replaces earlier ones. */
-  isSummary?: boolean;
-  /** True if the client wrote the message, false if the user did, undefined if the file doesn't say. */
-  isMeta?: boolean;
+  isSummary?: boolean; // this message replaces earlier ones
+  isMeta?: boolean; // true if the client wrote the message, false if the user did, undefined if the file doesn't say
   /** Whether this is the system prompt, the tools or a reminder, which Claude Code records apart from its messages. */
   isContext?: boolean;
-  /** The call that a text of the client belongs to. */
-  callId?: string;
+  callId?: string; // the call that a text of the client belongs to
 };
 /** These messages replace the whole history. Sizes are tokens. */
 export type Rewrite = {
@@ -58,8 +50,7 @@ export type Rewrite = {
   after?: number;
   threshold?: number;
   charsPerToken?: number;
-  /** What the call that wrote the summary took. */
-  usage?: Usage;
+  usage?: Usage; // what the call that wrote the summary took
   model?: string;
 };
 /** The results of these calls leave the history. */
@@ -70,10 +61,8 @@ export type SessionEvent = Message | Rewrite | Clear;
 export type Skipped = { reason: string; count: number; lines: number[] };
 export type Conversation = {
   format: "s06" | "Claude Code";
-  /** Empty if the file holds no session. */
-  steps: SessionEvent[];
-  /** The folder the session ran in. */
-  cwd: string;
+  steps: SessionEvent[]; // empty if the file holds no session
+  cwd: string; // the folder the session ran in
   skipped: Skipped[];
 };
 type Skip = (reason: string, line?: number) => void;
@@ -139,10 +128,8 @@ type Progress = {
   steps: SessionEvent[];
   replies: Map<string | undefined, Message>;
   messagesByLine: Map<string | undefined, Message>;
-  /** The system prompt and the tools. */
-  setup?: Message;
-  /** Announces the summary that follows. */
-  boundary?: ClaudeLine["compactMetadata"];
+  setup?: Message; // the system prompt and the tools
+  boundary?: ClaudeLine["compactMetadata"]; // announces the summary that follows
 };
 
 function fromClaude(all: ClaudeLine[], skip: Skip): SessionEvent[] {

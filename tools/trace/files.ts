@@ -35,17 +35,14 @@ export function filesIn(folder: string): string[] {
   return found.map((entry) => join(entry.parentPath, entry.name));
 }
 
-/**
- * @returns `path` if it is a file, otherwise the sessions anywhere below it, newest first; subagents only if there is nothing else
- * @throws if there are none
- */
+/** Returns `path` if that's a file, or the sessions anywhere below it, newest first. Throws if there are none. */
 export function sessionFiles(path: string): string[] {
   const stat = statSync(path, { throwIfNoEntry: false });
   if (!stat) throw new Error(`${path} does not exist; name a session file, or a folder with .jsonl files`);
   const all = stat.isDirectory() ? filesIn(path) : [path];
   if (all.length === 0) throw new Error(`${path} has no .jsonl files in it; name another folder`);
   const main = all.filter((file) => !isSubagent(file));
-  return newestFirst(main.length > 0 ? main : all);
+  return newestFirst(main.length > 0 ? main : all); // subagents only if there's nothing else
 }
 
 export function newestFirst(files: string[]): string[] {

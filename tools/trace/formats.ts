@@ -84,7 +84,7 @@ export const ClaudeLine = z.object({
 });
 export type ClaudeLine = z.output<typeof ClaudeLine>;
 
-/** @returns the value of a line of JSON, with any lone surrogates replaced, or undefined if the line is broken */
+/** Returns the value of a line of JSON with lone surrogates replaced, or undefined if the line is broken. */
 export function parseLine(line: string): unknown {
   try {
     const repair = (_: string, value: unknown) => (typeof value === "string" ? value.toWellFormed() : value);

@@ -51,7 +51,7 @@ const listPrice = (model = ""): Price | undefined =>
 
 export type Cost = Record<"read" | "written" | "input" | "output", number>;
 
-/** @returns the dollars of a model call, or undefined if the model's price isn't known */
+/** Returns the dollars of a model call, or undefined if the model's price isn't known. */
 export function costOf(usage?: Usage, model?: string): Cost | undefined {
   const price = listPrice(model);
   if (!price || !usage) return undefined;
@@ -68,7 +68,7 @@ export function costOf(usage?: Usage, model?: string): Cost | undefined {
 
 export const sumOf = (cost?: Cost): number => sum(Object.values(cost ?? {}));
 
-/** @returns the model's window in tokens; some customers had a larger one for old models, which their prompts show */
+/** Returns the model's window in tokens. A prompt can show that a customer had a larger one for an old model. */
 export function windowOf(model: string | undefined, largestPrompt: number): number | undefined {
   const window = listPrice(model)?.[3];
   return window !== undefined && largestPrompt > window ? NEW_WINDOW : window;

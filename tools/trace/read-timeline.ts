@@ -117,7 +117,7 @@ function currentContext({ epochs, charsPerToken }: Builder): UnsizedSide {
   return { epoch: epochs.length - 1, length: epochs.at(-1)?.length ?? 0, charsPerToken };
 }
 
-/** @returns the id of the new block */
+/** Returns the id of the new block. */
 function add({ blocks, modelCalls }: Builder, draft: Draft, message: number): number {
   return blocks.push({ ...draft, message, id: blocks.length, since: modelCalls.length }) - 1;
 }
@@ -168,7 +168,7 @@ function rewriteHistory(builder: Builder, step: Rewrite): void {
   beginEpoch(builder, ids.reverse(), step);
 }
 
-/** @returns the id of the block that was found, or of a new one if it says something else now */
+/** Returns the id of the block that was found, or of a new block if the text has changed. */
 function keepOrAdd(builder: Builder, draft: Draft, found: Block | undefined, message: number): number {
   if (found?.kind === draft.kind && found.text === draft.text) return found.id;
   const original = draft.kind === "result" ? found?.id : undefined; // it was cleared

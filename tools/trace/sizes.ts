@@ -9,6 +9,6 @@ export const IMAGE = "[image or document] ".padEnd(1_500 * CHARS_PER_TOKEN, ".")
 
 const isImage = (value: unknown) => /^(image|document)$/.test(Object(value).type);
 
-/** @returns the characters of a value as JSON, with images at their estimated size */
+/** Returns the characters of a value as JSON, with images at their estimated size. */
 export const sizeOf = (value: unknown): number =>
   JSON.stringify(value, (_, part) => (isImage(part) ? IMAGE : part))?.length ?? 0;

@@ -11,22 +11,15 @@ export type Kind = "unexplained" | "request" | "client" | "reply" | "thinking" |
 export type Block = {
   id: number;
   kind: Kind;
-  /** The tool of a call or a result. */
-  tool?: string;
-  /** The first line of its text; for a call, the tool and its first argument. */
-  label: string;
+  tool?: string; // the tool of a call or a result
+  label: string; // the first line of its text; for a call, the tool and its first argument
   text: string;
-  /** Its size as JSON, in characters. */
-  chars: number;
-  /** The first model call that sends it. */
-  since: number;
+  chars: number; // its size as JSON, in characters
+  since: number; // the first model call that sends it
   callId?: string;
-  /** The number of its message. */
-  message: number;
-  /** The id of the result that this block replaced. */
-  original?: number;
-  /** The id of the thinking that became this text. */
-  thought?: number;
+  message: number; // the number of its message
+  original?: number; // the id of the result that this block replaced
+  thought?: number; // the id of the thinking that became this text
 };
 /** A context: the first `length` blocks of an epoch. */
 export type Extent = { epoch: number; length: number };
@@ -36,34 +29,27 @@ export type Size = { tokens: number; unexplained: number; charsPerToken: number 
 export type ModelCall = Extent &
   Size & {
     time?: number;
-    /** The time since the previous model call. */
-    gap?: number;
+    gap?: number; // the time since the previous model call
     missed?: Missed;
-    /** The tokens of each of `Timeline.series`. */
-    sizes: number[];
+    sizes: number[]; // the tokens of each of `Timeline.series`
     usage?: Usage;
-    /** Whether the output is estimated, because the file has the count of an unfinished reply. */
-    isEstimate: boolean;
+    isEstimate: boolean; // whether the output is estimated, because the file has the count of an unfinished reply
     model?: string;
     /** In dollars. Missing if the model's price isn't known. */
     cost?: Cost;
-    /** The index of the newest of `Timeline.requests`. */
-    request: number;
+    request: number; // the index of the newest of `Timeline.requests`
   };
 /** Why tokens of the previous prompt weren't read from the cache, and how many. New tokens don't count. */
 export type Missed = { why: "pause" | "compaction" | "model" | "changed"; tokens: number };
 /** One side of a compaction. */
 export type Side = Extent & Size & { sizeSource: "file" | "next" | "estimate" };
 export type Compaction = {
-  /** The index of the first model call after it, even if there is none. */
-  modelCall: number;
+  modelCall: number; // the index of the first model call after it, even if there is none
   trigger: string;
   before: Side;
   after: Side;
-  /** Whether a model call wrote a summary. */
-  isSummary: boolean;
-  /** What that model call used and cost, if the file has it. */
-  usage?: Usage;
+  isSummary: boolean; // whether a model call wrote a summary
+  usage?: Usage; // what that model call used and cost, if the file has it
   cost?: Cost;
 };
 export type Fate = "kept" | "thought" | "summarized" | "disk" | "withdrawn";
@@ -76,17 +62,14 @@ export type Timeline = {
   epochs: number[][];
   modelCalls: ModelCall[];
   compactions: Compaction[];
-  /** The model call with the largest prompt. */
-  largest: number;
+  largest: number; // the model call with the largest prompt
   /** For each of the user's requests, its block and the first model call that sends it. */
   requests: { modelCall: number; block: number }[];
-  /** The bands of a chart: a kind, `result:` with a tool, or `result:` alone for all other tools. */
-  series: string[];
+  series: string[]; // the bands of a chart: a kind, `result:` with a tool, or `result:` alone for all other tools
   capacity?: Capacity;
   /** Whether the API counted the prompts. Otherwise they're estimates. */
   isCounted: boolean;
-  /** An estimate, for single blocks. */
-  charsPerToken: number;
+  charsPerToken: number; // an estimate, for single blocks
   skipped: Skipped[];
 };
 /** A model call or a compaction, by its index. */

@@ -1,5 +1,4 @@
 /** Shows what was in the context at a model call, or before and after a compaction. */
-
 import { dollars, facts, groupBy, percent, sum } from "../trace/numbers.ts";
 import type { Block, Compaction, Extent, ModelCall, Size, Timeline } from "../trace/timeline.ts";
 import { blocksAt, dollarsOf, fatesOf, seriesFor } from "../trace/timeline.ts";

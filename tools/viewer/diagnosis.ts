@@ -1,4 +1,4 @@
-/** Works out what a session cost, how much of that was cache misses, what filled the context and what compactions took. */
+/** Works out what a session cost, what cache misses added to that, what filled the context and what compactions took. */
 import { groupBy, largestOf, sum } from "../trace/numbers.ts";
 import { sumOf } from "../trace/prices.ts";
 import { type Block, dollarsOf, type Missed, type ModelCall, type Timeline } from "../trace/timeline.ts";
@@ -7,26 +7,19 @@ import { lostIn } from "./lost.ts";
 /** Model calls are indexes, and sizes are tokens. */
 export type Diagnosis = {
   calls: number;
-  /** The size of all prompts together. */
-  sent: number;
-  /** Whether the API counted every prompt. */
-  isCounted: boolean;
+  sent: number; // the size of all prompts together
+  isCounted: boolean; // whether the API counted every prompt
   /** Includes the summaries if their cost is known. Missing if no price is known. */
   dollars?: number;
-  /** Whether some of the output is an estimate. */
-  isEstimate: boolean;
+  isEstimate: boolean; // whether some of the output is an estimate
   summaries: { count: number; dollars?: number };
-  /** The number of calls without a known price. */
-  unpaid: number;
-  /** The most expensive call. */
-  dearest: number;
+  unpaid: number; // the number of calls without a known price
+  dearest: number; // the most expensive call
   missed: Amount & { causes: Cause[] };
   /** Prompts that a compaction replaced. Writing those to the cache isn't a miss. */
   compacted?: Cause;
-  /** The call with the largest prompt. */
-  largest: number;
-  /** The two series that fill most of the largest prompt. */
-  top: { series: string; share: number }[];
+  largest: number; // the call with the largest prompt
+  top: { series: string; share: number }[]; // the two series that fill most of the largest prompt
   /** The file whose repeated reads took the most tokens. `at` is the call after its last read. */
   readAgain?: { path: string; count: number; tokens: number; at: number };
   compactions: { count: number; tokens: number };
@@ -44,7 +37,7 @@ export function diagnose(timeline: Timeline): Diagnosis {
     const paths = lostIn(timeline, each).filter(({ kind }) => kind === "paths").length;
     return { compaction, paths, call: each.modelCall };
   });
-  const { compacted, ...causes } = groupMisses(modelCalls);
+  const taken = compactions.map(({ before, after }) => before.tokens - after.tokens);
   return {
     calls: modelCalls.length,
     sent: sum(modelCalls.map(({ tokens }) => tokens)),
@@ -54,15 +47,11 @@ export function diagnose(timeline: Timeline): Diagnosis {
     summaries: { count: summaries.length, dollars: dollarsOf(summaries) },
     unpaid: modelCalls.filter(({ cost }) => !cost).length,
     dearest: largestOf(modelCalls.map(({ cost }) => sumOf(cost))),
-    ...causes,
-    compacted,
+    ...groupMisses(modelCalls),
     largest: timeline.largest,
     top: fillsOf(timeline),
     readAgain: findReadAgain(timeline),
-    compactions: {
-      count: compactions.length,
-      tokens: sum(compactions.map(({ before, after }) => before.tokens - after.tokens)),
-    },
+    compactions: { count: compactions.length, tokens: sum(taken) },
     lost: losses.sort((a, b) => b.paths - a.paths)[0],
   };
 }
@@ -94,10 +83,8 @@ function groupMisses(modelCalls: ModelCall[]): Pick<Diagnosis, "missed" | "compa
     return largest ? [{ why, count: misses.length, at: largest.at, ...addAmounts(misses) }] : [];
   });
   const missed = causes.filter(({ why }) => why !== "compaction").sort((a, b) => b.tokens - a.tokens);
-  return {
-    missed: { ...addAmounts(missed), causes: missed },
-    compacted: causes.find(({ why }) => why === "compaction"),
-  };
+  const compacted = causes.find(({ why }) => why === "compaction");
+  return { missed: { ...addAmounts(missed), causes: missed }, compacted };
 }
 
 function fillsOf({ modelCalls, series, largest }: Timeline): Diagnosis["top"] {

@@ -1,5 +1,4 @@
 /** The parts the viewer is built from: rows, legends, strips of blocks and the text of a block. */
-
 import { facts, largestOf, sum } from "../trace/numbers.ts";
 import type { Block } from "../trace/timeline.ts";
 import type { Words } from "./languages.ts";

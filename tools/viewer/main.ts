@@ -1,5 +1,4 @@
 /** Mounts the viewer: chooses a session, reads it in a worker and shows it. */
-
 import type { Step, Timeline } from "../trace/timeline.ts";
 import { colourRule } from "./context-chart.ts";
 import { make, makeButton } from "./elements.ts";
@@ -9,8 +8,7 @@ import { makeSessions } from "./sessions-list.ts";
 import type { Question, WorkerReply } from "./worker.ts";
 
 export type ViewerOptions = {
-  /** The session to open first. */
-  source?: { name: string; url: string };
+  source?: { name: string; url: string }; // the session to open first
   /** Set by `npm run view`: the file to open first, and whether to open the list of sessions. */
   served?: { file: string; isOpen: boolean };
   lang?: Language;
@@ -29,7 +27,7 @@ function setAddress({ call, compaction }: Step, file: string): void {
   history.replaceState(history.state, "", `#${values}`);
 }
 
-/** Shows the viewer in `element`. @returns a function that removes it */
+/** Shows the viewer in `element`. Returns a function that removes it. */
 export function mount(element: HTMLElement, { source, served, lang = "en" }: ViewerOptions = {}) {
   const words = WORDS[lang];
   const status = make("p", { className: "cv-status", role: "status" });

@@ -1,5 +1,4 @@
 /** Charts of all model calls, with a slider to move from call to call. */
-
 import { dollars, facts } from "../trace/numbers.ts";
 import { fateOfTaken, isMissed, type Step, type Timeline } from "../trace/timeline.ts";
 import type { ChartOptions, View } from "./context-chart.ts";

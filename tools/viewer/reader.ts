@@ -1,5 +1,4 @@
 /** Shows the text of a block that was selected in a strip or found by the search. */
-
 import type { Timeline } from "../trace/timeline.ts";
 import type { ShownBlock, Strip } from "./elements.ts";
 import { make, makeButton, makeRows, makeStrip, makeText, nameBlock } from "./elements.ts";

@@ -1,5 +1,4 @@
 /** Puts the diagnosis into sentences. */
-
 import { dollars, percent, shortened } from "../trace/numbers.ts";
 import type { Step } from "../trace/timeline.ts";
 import type { Cause, Diagnosis } from "./diagnosis.ts";
@@ -32,13 +31,11 @@ function missSentence({ missed, compacted, isCounted, dollars: all, sent }: Diag
   if (!isCounted && missed.causes.length === 0) return [say.uncounted];
   const amountOf = ({ tokens, dollars: paid }: Pick<Cause, "tokens" | "dollars">) =>
     paid === undefined ? words.tokens(tokens) : dollars(paid);
-  const written: Sentence = compacted
-    ? [
-        say.punctuation.space,
-        { text: say.compacted(compacted.count), step: { call: compacted.at } },
-        say.written(amountOf(compacted)),
-      ]
-    : [];
+  const written: Sentence = [];
+  if (compacted) {
+    const link = { text: say.compacted(compacted.count), step: { call: compacted.at } };
+    written.push(say.punctuation.space, link, say.written(amountOf(compacted)));
+  }
   if (missed.causes.length === 0) return [say.hit, ...written];
   const share = missed.dollars !== undefined && all ? missed.dollars / all : missed.tokens / sent;
   const causes = missed.causes.flatMap((cause, i): Sentence => {

@@ -1,5 +1,4 @@
 /** Shows an open session: its diagnosis, charts and lists, and the context at the selected step. */
-
 import { dollars, whole } from "../trace/numbers.ts";
 import { type Compaction, dollarsOf, type Step, type Timeline } from "../trace/timeline.ts";
 import { makeCompaction, makeModelCall } from "./details.ts";

@@ -1,5 +1,4 @@
 /** The list of sessions that `npm run view` offers. */
-
 import { dollars, facts } from "../trace/numbers.ts";
 import { make, makeRows } from "./elements.ts";
 import type { Words } from "./languages.ts";
@@ -7,14 +6,10 @@ import type { Words } from "./languages.ts";
 /** A row of the list. */
 export type ListedSession = {
   file: string;
-  /** The session that a subagent's file belongs to. */
-  parent?: string;
-  /** Why the file can't be shown, or where it breaks off. */
-  problem?: string;
-  /** Milliseconds. */
-  time: number;
-  /** The user's first request. */
-  request: string;
+  parent?: string; // the session that a subagent's file belongs to
+  problem?: string; // why the file can't be shown, or where it breaks off
+  time: number; // milliseconds
+  request: string; // the user's first request
   calls: number;
   compactions: number;
   dollars?: number;

@@ -32,7 +32,7 @@ async function serve(cwd: string, ...args: string[]) {
     const lines = (await get("sessions")).trimEnd().split("\n");
     return lines.map((line) => JSON.parse(line));
   };
-  /** @returns what was printed on stderr */
+  /** Returns what was printed on stderr. */
   const end = async () => {
     child.kill();
     await ended;
@@ -104,10 +104,8 @@ test("files that can't be shown are named on the page and in the terminal, and t
     assert.ok(row?.problem, name);
     assert.ok(errors.includes(`${join(cwd, name)} ${row.problem}`), errors);
   }
-  assert.deepEqual(
-    rows.map(({ calls }) => calls),
-    [0, 0, 2],
-  );
+  const calls = rows.map((row) => row.calls);
+  assert.deepEqual(calls, [0, 0, 2]);
 });
 
 test("the worker follows a file that grows, starts over when it shrinks and reports that the server is gone", async () => {

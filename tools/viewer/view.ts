@@ -31,7 +31,7 @@ function foldersToSearch(path?: string): string[] {
   return own.length > 0 ? own : [join(HERE, "../docs/runs/demo.jsonl")];
 }
 
-/** The sessions, newest first, each followed by its subagents. @throws if there are none */
+/** Returns the sessions, newest first, each followed by its subagents. Throws if there are none. */
 function findSessions(path?: string): { file: string; parent?: string }[] {
   const places = foldersToSearch(path);
   const main = newestFirst(places.flatMap(sessionFiles)).slice(0, MOST_LISTED);
