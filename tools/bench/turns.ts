@@ -56,10 +56,8 @@ function inLessons(call: ToolCall, cwd: string): ToolCall {
 
 // --- entries ---------------------------------------------------------------------------------------------------------
 
-type Source = Pick<Conversation, "steps" | "cwd">;
-
 /** Returns everything that was said, including what was compacted later. */
-function toEntries({ steps, cwd }: Source, skip: Skip): Entry[] {
+function toEntries({ steps, cwd }: Conversation, skip: Skip): Entry[] {
   const entries: Entry[] = [];
   const numbered = new Set<string>(); // calls whose results have a number before each line
   const append = (message: Message) => {

@@ -10,10 +10,10 @@ import { blocksAt, dollarsOf } from "./timeline.ts";
 
 const folder = fileURLToPath(new URL("./fixtures", import.meta.url));
 const session = `${folder}/claude-code.jsonl`;
-const timelineOf = (file: string) => readTimeline(readFileSync(file, "utf8"));
+const timelineIn = (file: string) => readTimeline(readFileSync(file, "utf8"));
 
 test("a session has the cost and the prompts that Claude Code counted, and a compaction leaves what the next one has", () => {
-  const { modelCalls, largest, compactions } = timelineOf(session);
+  const { modelCalls, largest, compactions } = timelineIn(session);
   assert.equal(dollarsOf(modelCalls)?.toFixed(4), "0.9034");
   assert.equal(sum(modelCalls.map(({ tokens }) => tokens)), 1_258_127);
   assert.equal(modelCalls[largest]?.tokens, 66_595);
@@ -21,19 +21,19 @@ test("a session has the cost and the prompts that Claude Code counted, and a com
 });
 
 test("lines of an unknown kind aren't broken", () => {
-  const reasons = timelineOf(session).skipped.map(({ reason }) => reason);
+  const reasons = timelineIn(session).skipped.map(({ reason }) => reason);
   assert.ok(reasons.includes("api-request-blob line"));
   assert.ok(!reasons.some((reason) => /broken|unknown/.test(reason)));
 });
 
 test("the file of a subagent is read like a session, and its parent is known", () => {
   const [subagent = assert.fail()] = subagentsIn(folder);
-  const { modelCalls, requests } = timelineOf(subagent.file);
+  const { modelCalls, requests } = timelineIn(subagent.file);
   assert.deepEqual([modelCalls.length, requests.length, subagent.parent], [11, 1, session]);
 });
 
 test("the recorded system prompt, tools and reminders are in the context, before and after a compaction", () => {
-  const timeline = timelineOf(session);
+  const timeline = timelineIn(session);
   const [compaction = assert.fail()] = timeline.compactions;
   const textsOf = (side: "before" | "after") =>
     blocksAt(timeline, compaction[side]).flatMap(({ kind, text }) => (kind === "client" ? text : []));

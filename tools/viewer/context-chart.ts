@@ -155,7 +155,7 @@ function compactionSigns(timeline: Timeline, width: number, top: number): Plot.M
   const isMany = drawn.length > width / 90; // labels would cover the chart
   const stroke = { value: "colour", scale: null };
   const strokeWidth = isMany ? 1 : 2.5;
-  const isEarly = ({ x }: { x: number }) => x < timeline.modelCalls.length / 10; // a label on the left would cover the axis
+  const isEarly = ({ x }: { x: number }) => x < timeline.modelCalls.length / 10; // its label would cover the axis
   const labels = (["start", "end"] as const).map((textAnchor) => {
     const placed = drawn.filter((each) => isEarly(each) === (textAnchor === "start"));
     const text = ({ weight }: { weight: number }) => `−${short(weight)}`;
@@ -165,10 +165,7 @@ function compactionSigns(timeline: Timeline, width: number, top: number): Plot.M
 }
 
 /** The largest value in a chart, and the threshold or window if it's close enough to draw. */
-function topOfAxis(
-  { modelCalls, compactions, capacity }: Timeline,
-  view: View,
-): { most: number; capacities: Capacity[] } {
+function topOfAxis({ modelCalls, compactions, capacity }: Timeline, view: View) {
   const values = modelCalls.map(({ cost, tokens }) => (view === "cost" ? sumOf(cost) : tokens));
   if (view !== "context") return { most: Math.max(...values), capacities: [] };
   const shown = compactions.filter(({ modelCall }) => modelCall > 0); // what came before call 1 may be far larger

@@ -37,8 +37,11 @@ export function makeRows<Each>(items: Each[], textsFor: (item: Each) => string[]
   const made = items.map((item) => {
     const [name = "", ...rest] = textsFor(item);
     const about = make("span", { className: "cv-quiet" }, facts(...rest));
-    const button = makeButton(() => select(item), makeName(name), about);
-    return make("li", {}, button);
+    return make(
+      "li",
+      {},
+      makeButton(() => select(item), makeName(name), about),
+    );
   });
   return make("ul", { className: "cv-rows" }, ...made);
 }

@@ -53,15 +53,12 @@ function sortByTime(listed: ListedSession[]): ListedSession[] {
 }
 
 function makeItems(listed: ListedSession[], words: Words, current: string, select: (file: string) => void): Element[] {
-  const factsAbout = ({ parent, problem, time, calls, compactions, dollars: paid }: ListedSession) => {
+  const textsFor = ({ file, parent, problem, request, time, calls, compactions, ...each }: ListedSession) => {
     const counts = calls > 0 ? words.counts(calls, compactions) : "";
-    return facts(parent && words.ofSubagent, problem, dollars(paid), words.time(time), counts);
+    const about = facts(parent && words.ofSubagent, problem, dollars(each.dollars), words.time(time), counts);
+    return [request || file, about];
   };
-  const rows = makeRows(
-    listed,
-    (each) => [each.request || each.file, factsAbout(each)],
-    ({ file }) => select(file),
-  );
+  const rows = makeRows(listed, textsFor, ({ file }) => select(file));
   const buttons = [...rows.getElementsByTagName("button")];
   const chosen = buttons[listed.findIndex(({ file }) => file === current)];
   chosen?.setAttribute("aria-current", "true");
