@@ -50,7 +50,7 @@ export function diagnose(timeline: Timeline): Diagnosis {
     ...groupMisses(modelCalls),
     largest: timeline.largest,
     top: fillsOf(timeline),
-    readAgain: findReadAgain(timeline),
+    readAgain: findRepeatedReads(timeline),
     compactions: { count: compactions.length, tokens: sum(taken) },
     lost: losses.sort((a, b) => b.paths - a.paths)[0],
   };
@@ -94,7 +94,7 @@ function fillsOf({ modelCalls, series, largest }: Timeline): Diagnosis["top"] {
   return sorted.slice(0, 2);
 }
 
-function findReadAgain({ blocks, modelCalls }: Timeline): Diagnosis["readAgain"] {
+function findRepeatedReads({ blocks, modelCalls }: Timeline): Diagnosis["readAgain"] {
   const reads = blocks.filter(({ kind, tool = "", original }) => {
     return kind === "result" && /^read/i.test(tool) && original === undefined;
   });

@@ -28,7 +28,7 @@ function setAddress({ call, compaction }: Step, file: string): void {
 }
 
 /** Shows the viewer in `element`. Returns a function that removes it. */
-export function mount(element: HTMLElement, { source, served, lang = "en" }: ViewerOptions = {}) {
+export function mount(element: HTMLElement, { source, served, lang = "en" }: ViewerOptions) {
   const words = WORDS[lang];
   const status = make("p", { className: "cv-status", role: "status" });
   const title = make(served ? "h1" : "h2"); // the site's page has a heading of its own
