@@ -1,10 +1,10 @@
 /** The prompt cache: which prefix of a prompt is read from it, and what is written to it. */
 import { createHash } from "node:crypto";
+import { CACHE_LIFE } from "../trace/prices.ts";
 import type { Line } from "./prompt.ts";
 
 const MIN_TOKENS = 512;
 const LOOKBACK = 20; // blocks
-const LIFETIME = 5 * 60_000; // milliseconds
 
 /** Maps each cached prefix to the time it was last read or written. */
 export type Cache = Map<string, number>;
@@ -30,7 +30,7 @@ export function lookUp(lines: Line[], model: string, cache: Cache, now: number, 
     key = createHash("sha256").update(key).update(text).digest("base64url");
     return { key, tokens: Math.ceil(characters / charactersPerToken), isMarked: breakpoints > 0 };
   });
-  const isCached = ({ key }: { key: string }) => now - (cache.get(key) ?? -Infinity) <= LIFETIME;
+  const isCached = ({ key }: { key: string }) => now - (cache.get(key) ?? -Infinity) <= CACHE_LIFE;
   const isNear = (_: unknown, i: number) => prefixes.slice(i, i + LOOKBACK + 1).some(({ isMarked }) => isMarked);
   const found = prefixes.filter(isNear).findLast(isCached); // the last prefix is the longest
   const written = prefixes.filter(({ isMarked, tokens }) => isMarked && tokens >= MIN_TOKENS);

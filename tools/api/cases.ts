@@ -370,7 +370,7 @@ const SYSTEM = `Think before every call. ${"Keep what you write short, and never
 export const START: Conversation = { system: SYSTEM, tools: TOOLS, messages: [{ role: "user", content: PUZZLE }] };
 
 /** Plays the model on the local server: three calls for the puzzle, and one word for anything else. */
-export const play: Model = ({ messages, max_tokens }) =>
+export const puzzleModel: Model = ({ messages, max_tokens }) =>
   messages.length < 7 && messages[0]?.content === PUZZLE && max_tokens > 1
     ? { content: [{ type: "tool_use", name: "bash", input: { command: "echo 135" } }] }
     : { content: [{ type: "text", text: "ok" }] };

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { text } from "node:stream/consumers";
 import { after, beforeEach, test } from "node:test";
-import { CASES, play } from "./cases.ts";
+import { CASES, puzzleModel } from "./cases.ts";
 import { main } from "./conformance.ts";
 import { startServer } from "./server.ts";
 
@@ -36,7 +36,7 @@ after(() => {
 beforeEach(() => {
   // Set to empty, because an .env would only fill in what is missing.
   Object.assign(process.env, { ANTHROPIC_API_KEY: KEY, ANTHROPIC_AUTH_TOKEN: "", ANTHROPIC_PROFILE: "", MODEL_ID: "" });
-  Object.assign(server, { model: play, reportedUsage: undefined });
+  Object.assign(server, { model: puzzleModel, reportedUsage: undefined });
   change = (request) => request;
   alter = (_, answer) => answer;
 });
@@ -133,7 +133,7 @@ test("a wrong key ends the comparison and isn't printed", async () => {
 });
 
 test("whatever the lessons would miss is named: thinking, usage, a cache", async () => {
-  server.model = (request) => ({ ...play(request), thinks: false });
+  server.model = (request) => ({ ...puzzleModel(request), thinks: false });
   server.reportedUsage = {};
   const { output } = await compare();
   assert.match(

@@ -11,6 +11,7 @@ import { createInterface } from "node:readline/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
+import { dollarsForInput, IN_INPUT_TOKENS } from "../trace/prices.ts";
 import { BASE, CASES, type Case, START } from "./cases.ts";
 import { ask, converse, judge, TALK_REPLIES, type Talk } from "./talk.ts";
 
@@ -59,13 +60,15 @@ export async function tryCase(client: Anthropic, { edit, sends, headers, ...row 
 
 /** Returns dollars at the price of Sonnet 5.5, for replies of 200 tokens. Rejected requests are free. */
 function estimateCost(cases: Case[]): number {
-  const talk = TALK_REPLIES * (5_000 * 2 + 1_000 * 10);
-  const paid = cases.filter(({ expected, sends }) => expected.startsWith("accepted") && typeof sends === "object");
-  const costs = paid.map(({ sends, edit }) => {
-    const { max_tokens } = { ...BASE, ...Object(sends) };
-    return ((edit ? 4_000 : 500) + JSON.stringify(sends).length / 3) * 2 + Math.min(max_tokens, 200) * 10;
-  });
-  return costs.reduce((sum, cost) => sum + cost, talk) / 1e6;
+  let input = TALK_REPLIES * 5_000;
+  let output = TALK_REPLIES * 1_000;
+  for (const { expected, sends, edit } of cases) {
+    if (!expected.startsWith("accepted") || typeof sends === "string") continue;
+    const { max_tokens } = { ...BASE, ...sends };
+    input += (edit ? 4_000 : 500) + JSON.stringify(sends).length / 3;
+    output += Math.min(max_tokens, 200);
+  }
+  return dollarsForInput(input + output * IN_INPUT_TOKENS.output);
 }
 
 const short = (text: string, length = 96) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
@@ -107,8 +110,8 @@ async function compare(args: string[], print: Print): Promise<boolean> {
     throw new Error(
       "No key: set ANTHROPIC_API_KEY in the environment or in .env. Without one, npm test runs the same cases offline.",
     );
-  const nothing = credential ? {} : { apiKey: "none" };
-  const client = new Anthropic({ baseURL: values.server, maxRetries: 8, logLevel: "off", ...nothing });
+  const placeholderKey = credential ? {} : { apiKey: "none" };
+  const client = new Anthropic({ baseURL: values.server, maxRetries: 8, logLevel: "off", ...placeholderKey });
   const cases = CASES.filter(({ isLarge }) => values.all || !isLarge);
   const left = CASES.length - cases.length;
   const cost = estimateCost(cases).toFixed(2);

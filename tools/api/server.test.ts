@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { after, beforeEach, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import { BETAS, readBetas } from "./betas.ts";
-import { BASE, CACHE, CASES, play, START, SUMMARIZED } from "./cases.ts";
+import { BASE, CACHE, CASES, puzzleModel, START, SUMMARIZED } from "./cases.ts";
 import { tryCase } from "./conformance.ts";
 import { RULES } from "./rejection.ts";
 import { checkRequest } from "./rules.ts";
@@ -36,11 +36,11 @@ const lastEntry = () => server.journal.at(-1) ?? assert.fail("the journal is emp
 
 // --- what it accepts and rejects -------------------------------------------------------------------------------------
 
-server.model = play;
+server.model = puzzleModel;
 const talk = await converse(client);
 for (const each of CASES)
   test(`${each.expected.startsWith("accepted") ? "accepts" : "rejects"}: ${each.name}`, async () => {
-    server.model = play;
+    server.model = puzzleModel;
     const { expected, answer, verdict } = await tryCase(client, each, talk);
     assert.equal(verdict, "same", `${verdict}: ${answer}, not ${expected}`);
     const { status, error, rule } = lastEntry();

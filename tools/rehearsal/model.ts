@@ -314,7 +314,7 @@ const SCENES: Scene[] = [
 /** The requests that the model can play, and the first lesson with the tools for each. */
 export const PROMPTS = SCENES.filter((scene) => scene.prompt).map(({ lesson, prompt }) => ({ lesson, prompt }));
 
-const CONFESSION = `This is a rehearsal, not a language model: a script that can play these requests and nothing else.
+const HELP = `This is a rehearsal, not a language model: a script that can play these requests and nothing else.
 ${PROMPTS.map(({ prompt }) => `- ${prompt}`).join("\n")}
 Set ANTHROPIC_API_KEY to talk to a model.`;
 
@@ -438,7 +438,7 @@ export const rehearse: Model = (request) => {
     const match = scene.match.exec(memory.request);
     if (match) return toReply(scene.play(memory, match), request);
   }
-  return say(CONFESSION);
+  return say(HELP);
 };
 
 const say = (text: string): Reply => ({ content: [{ type: "text", text }], thinks: false });
@@ -447,7 +447,7 @@ const say = (text: string): Reply => ({ content: [{ type: "text", text }], think
 function toReply(next: Action | string, { thinking, tools }: Anthropic.MessageCreateParams): Reply {
   if (typeof next === "string") return say(next);
   if (!tools?.some((tool) => "name" in tool && tool.name === next.tool))
-    return say(`This part needs the tool ${next.tool}, which this lesson does not have yet.`);
+    return say(`This part needs the tool ${next.tool}, which I do not have here.`);
   const summarized = thinking?.type === "adaptive" && thinking.display === "summarized";
   const note: ReplyBlock = summarized ? { type: "thinking", thinking: next.note } : { type: "text", text: next.note };
   return { content: [note, { type: "tool_use", name: next.tool, input: next.input }] };
