@@ -83,7 +83,6 @@ const failures = rarely(
     [{ kind: "max_tokens" }],
     [{ kind: "context_window" }],
     [{ kind: "refusal" }],
-    [{ kind: "blank_text" }],
   ),
 );
 /** A reply, and the failures of the calls after it. */

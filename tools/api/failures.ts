@@ -16,7 +16,5 @@ export type Failure =
   | { kind: "context_window" }
   /** The reply arrives whole, with the stop reason `refusal`. */
   | { kind: "refusal" }
-  /** A text block of white space comes before the calls. */
-  | { kind: "blank_text" }
   /** The input of each call is invalid JSON. */
   | { kind: "broken_json" };

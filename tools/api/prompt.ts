@@ -1,4 +1,4 @@
-/** A prompt as a list of lines, from which the server works out its tokens, its cache and its thinking signatures. */
+/** Turns a prompt into lines, from which its tokens, its cached part and its thinking signatures are computed. */
 import type Anthropic from "@anthropic-ai/sdk";
 import { blocksOf, turnsOf } from "./history.ts";
 import { reject } from "./rejection.ts";
@@ -6,14 +6,14 @@ import { isRecord } from "./shape.ts";
 
 /** A tool, a system block or a block of a message. */
 export type Line = {
-  /** Its part (tools, system, user or assistant) and its JSON. Equal blocks have equal texts. */
+  /** The part of the prompt (tools, system, user or assistant) and the JSON. Equal blocks have equal texts. */
   text: string;
-  /** The number of cache breakpoints. A tool result may have several, because its content counts. */
+  /** How many cache breakpoints the block has. The content of a tool result may add more. */
   breakpoints: number;
   thinking?: { at: string; shown: string; signature: string };
 };
 
-/** Removes what may change when a client sends a block again: the order of fields, cache_control, caller, empty fields. */
+/** Removes what clients may change when they send a block again: the order of fields, cache_control, caller, empty fields. */
 function normalize(block: object): object {
   const fields = Object.entries(block).filter(([key, value]) => !["cache_control", "caller"].includes(key) && value);
   fields.sort(([a], [b]) => (a < b ? -1 : 1));
@@ -47,15 +47,4 @@ export function linesOf(request: Anthropic.MessageCreateParams): Line[] {
   if (breakpoints > 4)
     reject("cache breakpoints", `A maximum of 4 blocks with cache_control may be provided. Found ${breakpoints}.`);
   return lines;
-}
-
-/** `tokens` is the size of the prompt, `limit` that of the context window. */
-export function checkSize(tokens: number, limit: number, request: Anthropic.MessageCreateParams): void {
-  const { model, max_tokens } = request;
-  if (tokens > limit) reject("prompt too long", `prompt is too long: ${tokens} tokens > ${limit} maximum`);
-  if (model.startsWith("claude-3") && tokens + max_tokens > limit)
-    reject(
-      "max_tokens in the window",
-      `input length and \`max_tokens\` exceed context limit: ${tokens} + ${max_tokens} > ${limit}, decrease input length or \`max_tokens\` and try again`,
-    );
 }

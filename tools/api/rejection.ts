@@ -1,4 +1,4 @@
-/** How the API says no: its errors, and the names of the rules behind them. */
+/** The API's errors, and the rules behind them. */
 
 /** `cases.ts` has accepted and rejected requests for each of these. */
 export const RULES = [
@@ -42,7 +42,6 @@ export const RULES = [
   "prefill",
   "cache breakpoints",
   "prompt too long",
-  "max_tokens in the window",
   "thinking binding",
 ] as const;
 export type Rule = (typeof RULES)[number];
@@ -59,7 +58,7 @@ const ERRORS = {
 
 export class Rejection extends Error {
   readonly status: keyof typeof ERRORS;
-  /** Missing if the request broke no rule: a failure on demand, or a path that doesn't exist. */
+  /** Undefined for a failure that was ordered or a path that doesn't exist. */
   readonly rule?: Rule;
   constructor(status: keyof typeof ERRORS, message: string = ERRORS[status].message, rule?: Rule) {
     super(message);

@@ -33,10 +33,6 @@ function draftsOf(reply: Reply, failure: Failure["kind"] | undefined): Draft[] {
   const first = content[0]?.type;
   if (reply.thinks !== false && (first === "text" || first === "tool_use"))
     content.unshift({ type: "thinking", thinking: "Looking at what is needed next." });
-  if (failure === "blank_text") {
-    const call = content.findIndex((block) => block.type === "tool_use");
-    content.splice(call < 0 ? content.length : call, 0, { type: "text", text: "\n\n" });
-  }
   return content.map((block) => {
     const generated = generatedFor(block);
     const isBroken = failure === "broken_json" && block.type === "tool_use";

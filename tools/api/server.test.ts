@@ -158,16 +158,6 @@ for (const [name, { reply, failure, ends }] of Object.entries(STREAMED))
     assert.equal(plain.stop_details?.type, ends === "refusal" ? "refusal" : undefined);
   });
 
-test("ordered blank text comes before the calls", async () => {
-  server.model = () => ({ content: TWO_CALLS });
-  server.fail({ kind: "blank_text" });
-  const [thinking, blank, call] = (await ask({ tools: TOOLS })).content;
-  assert.deepEqual(
-    [thinking?.type, blank, call?.type],
-    ["thinking", { type: "text", text: "\n\n", citations: null }, "tool_use"],
-  );
-});
-
 test("when a reply is cut, its last call has half of its JSON and the call before it is complete", async () => {
   server.model = () => ({ content: TWO_CALLS });
   server.fail({ kind: "max_tokens" });
@@ -284,14 +274,4 @@ test("a cache entry lives for five minutes after its last use", async () => {
   server.now = () => 0;
   const { size } = await cached([long("g")]);
   assert.deepEqual([await readAt(4), await readAt(9), await readAt(15)], [size, size, 0]);
-});
-
-test("a server can report a false usage while the journal keeps the true one", async () => {
-  for (const reportedUsage of [{ input_tokens: 1, output_tokens: 1 }, {}]) {
-    server.reportedUsage = reportedUsage;
-    assert.deepEqual((await ask()).usage, reportedUsage);
-    const { usage } = await streamed(server).finalMessage();
-    assert.deepEqual([usage.input_tokens, usage.cache_read_input_tokens], [reportedUsage.input_tokens, undefined]);
-    assert.equal(lastEntry().usage?.input_tokens, lastEntry().promptTokens);
-  }
 });

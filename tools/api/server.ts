@@ -12,7 +12,7 @@ import type Anthropic from "@anthropic-ai/sdk";
 import { BINDING_BETA, readBetas } from "./betas.ts";
 import { type Cache, countPrompt, lookUp } from "./cache.ts";
 import type { Failure } from "./failures.ts";
-import { checkSize, linesOf } from "./prompt.ts";
+import { linesOf } from "./prompt.ts";
 import { errorBody, Rejection, type Rule, reject } from "./rejection.ts";
 import {
   countUsage,
@@ -96,7 +96,8 @@ function answer(entry: JournalEntry, failure: Failure | undefined, betas: string
   const now = server.now();
   const prompt = lookUp(lines, request.model, cache, now, charactersPerToken);
   entry.promptTokens = prompt.tokens;
-  checkSize(prompt.tokens, server.contextLimit, request);
+  if (prompt.tokens > server.contextLimit)
+    reject("prompt too long", `prompt is too long: ${prompt.tokens} tokens > ${server.contextLimit} maximum`);
   const chain = checkThinking(lines, key, dropsInvalid(request));
 
   const output = charactersPerToken * request.max_tokens;
