@@ -1,10 +1,10 @@
 /**
- * Says whether the lessons run on a server. Then sends it the local server's cases, and prints how its answers differ.
+ * Says whether the lessons run on a server, then sends it the local server's cases and prints how its answers differ.
  *
  *     npm run conformance                   the real API, with your key, after asking
  *     npm run conformance -- --server URL   a compatible server
  *
- * -y doesn't ask, and --all also sends the largest requests.
+ * With -y it doesn't ask, and with --all it also sends the largest requests.
  */
 import { existsSync, realpathSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
@@ -25,7 +25,7 @@ type Result = Pick<Case, "rules" | "name" | "expected"> & {
 
 // --- one case --------------------------------------------------------------------------------------------------------
 
-/** Whether an answer is the expected one, in which `…` stands for any text. */
+/** Returns whether an answer is the expected one, in which a `…` stands for any text. */
 function isSame(answer: string, expected: string): boolean {
   const parts = expected.split("…").map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
   return new RegExp(`^${parts.join("[^]*")}$`).test(answer);

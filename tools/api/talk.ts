@@ -1,13 +1,13 @@
-/** Requests to a server, and a conversation that shows whether the lessons run on it. */
+/** Sends requests to a server, and has a conversation that shows whether the lessons run on it. */
 import Anthropic from "@anthropic-ai/sdk";
 import { BASE, CACHE, type Case, START, SUMMARIZED } from "./cases.ts";
 
-/** Turns an error into an answer, worded as in a case. Throws the error if it isn't about the request. */
+/** Returns the status and message of an error about the request, worded as in a case. Throws any other error. */
 function answerOf(error: unknown, headers: Case["headers"] = {}): string {
-  // Other errors say nothing about the request: a wrong key, too many requests, no connection.
+  // A wrong key, too many requests or a broken connection says nothing about the request.
   const isAnswer = error instanceof Anthropic.APIError && [400, 404, 413, 422].includes(error.status);
-  const isAsked = error instanceof Anthropic.AuthenticationError && headers["x-api-key"] === null;
-  if (isAnswer || isAsked) return `${error.status} ${error.apiMessage ?? "without the API's kind of error"}`;
+  const isExpected = error instanceof Anthropic.AuthenticationError && headers["x-api-key"] === null;
+  if (isAnswer || isExpected) return `${error.status} ${error.apiMessage ?? "without the API's kind of error"}`;
   throw error;
 }
 
@@ -24,57 +24,36 @@ export async function ask(client: Anthropic, body: object | string, headers: Cas
   }
 }
 
-/** What the lessons send with each request. */
-const LESSON = { max_tokens: 32_000, thinking: SUMMARIZED, cache_control: CACHE };
-const LOW_CAP = 16_384; // output tokens, the most that some servers allow
+/** The lessons' own settings. */
+const SETTINGS = { max_tokens: 32_000, thinking: SUMMARIZED, cache_control: CACHE };
 export const TALK_REPLIES = 3;
 
 export type Talk = {
   messages: Anthropic.MessageParam[];
   replies: Anthropic.Message[];
-  /** Keep the lessons from running. */
-  obstacles: string[];
   /** Why the conversation ended early, or an empty string. */
   trouble: string;
 };
 
-/** Returns nothing if the server doesn't stream. */
-async function streamReply(client: Anthropic, request: Anthropic.MessageStreamParams) {
-  const stream = client.messages.stream(request).on("error", () => {});
-  const { response } = await stream.withResponse();
-  if (response.headers.get("content-type")?.includes("event-stream")) return stream.finalMessage();
-  stream.abort();
-  return undefined;
-}
-
-/** Has a conversation of three calls in the lessons' own settings. Throws if the server doesn't answer. */
+/** Has a conversation of three calls with the lessons' own settings. Throws if the server doesn't answer. */
 export async function converse(client: Anthropic): Promise<Talk> {
-  const talk: Talk = { messages: [...START.messages], replies: [], obstacles: [], trouble: "" };
-  const settings = { ...LESSON, stream: true };
+  const talk: Talk = { messages: [...START.messages], replies: [], trouble: "" };
   while (talk.replies.length < TALK_REPLIES && !talk.trouble) {
-    const request = { ...BASE, ...START, ...settings, messages: talk.messages };
+    const request = { ...BASE, ...START, ...SETTINGS, messages: talk.messages };
     try {
-      const message = settings.stream
-        ? await streamReply(client, request)
-        : await client.post<Anthropic.Message>("/v1/messages", { body: request });
-      if (message) hear(talk, message);
+      const stream = client.messages.stream(request).on("error", () => {});
+      const { response } = await stream.withResponse();
+      if (response.headers.get("content-type")?.includes("event-stream")) hear(talk, await stream.finalMessage());
       else {
-        talk.obstacles.push("it ignores `stream: true`, and the lessons only read streams");
-        settings.stream = false;
+        stream.abort();
+        talk.trouble = "it ignores `stream: true`, and the lessons only read streams";
       }
     } catch (error) {
       if (error instanceof Anthropic.NotFoundError)
         throw new Error(`${client.baseURL} has no Messages API, or doesn't know ${BASE.model} (404)`);
-      const answer = answerOf(error);
-      if (settings.max_tokens === LOW_CAP || !/max_tokens|output tokens/.test(answer))
-        talk.trouble = `it answered ${answer}`;
-      else {
-        talk.obstacles.push(`it doesn't allow the lessons' ${LESSON.max_tokens} output tokens: ${answer}`);
-        settings.max_tokens = LOW_CAP;
-      }
+      talk.trouble = `it rejects what the lessons send: ${answerOf(error)}`;
     }
   }
-  if (talk.replies.length === 0) talk.obstacles.push(`it rejects what the lessons send: ${talk.trouble}`);
   return talk;
 }
 
@@ -91,9 +70,12 @@ function hear(talk: Talk, message: Anthropic.Message): void {
 }
 
 /** Says in a few lines whether the lessons run on the server. */
-export function judge({ replies, obstacles, trouble }: Talk): string[] {
+export function judge({ replies, trouble }: Talk): string[] {
+  if (replies.length === 0)
+    return ["The lessons don't run on this server:", trouble, "if that's about thinking, set THINKING=off"];
   const blocks = replies.flatMap(({ content }) => content ?? []);
   const has = (type: string) => blocks.some((block) => block.type === type);
+  if (!has("tool_use")) return ["The lessons don't run on this server:", `no tool call came: ${trouble}`];
   const isCounted = ({ usage }: Anthropic.Message) =>
     (usage?.input_tokens ?? 0) + (usage?.cache_read_input_tokens ?? 0) + (usage?.cache_creation_input_tokens ?? 0) > 1;
   const isCached = replies.length < 2 || replies.some(({ usage }) => usage?.cache_read_input_tokens);
@@ -101,12 +83,5 @@ export function judge({ replies, obstacles, trouble }: Talk): string[] {
   if (!has("thinking")) limits.push("no thinking came, so s06 keeps no notes when it clears results");
   if (!replies.some(isCounted)) limits.push("no usage came, so s06 may compact too early or too late");
   if (!isCached) limits.push("nothing is read from a cache, so each round pays for the whole prompt");
-
-  const stops = [...obstacles];
-  if (replies.length > 0 && !has("tool_use")) stops.push(`no tool call came: ${trouble}`);
-  if (replies.length === 0) return [NOT_HERE, ...stops, "if that's about thinking, set THINKING=off"];
-  if (stops.length > 0) return [NOT_HERE, ...stops, ...limits];
   return limits.length > 0 ? ["The lessons run on this server, but:", ...limits] : ["The lessons run on this server."];
 }
-
-const NOT_HERE = "The lessons don't run on this server:";

@@ -32,12 +32,8 @@ type Memory = {
 };
 
 type Action = { note: string; tool: string; input: Record<string, unknown> };
-type Scene = {
-  lesson: string;
-  prompt: string;
-  match: RegExp;
-  play: (memory: Memory, match: RegExpExecArray) => Action | string;
-};
+/** Returns the next call, or the answer. */
+type Play = (memory: Memory, match: RegExpExecArray) => Action | string;
 
 // --- the scenes -----------------------------------------------------------------------------------------------------
 
@@ -51,16 +47,13 @@ const todo = (note: string, texts: string[], completed: number) =>
     })),
   });
 
-/** Takes the actions in order, each once, and stops if one fails. */
-function script(actions: Action[], ending: (memory: Memory) => string): Scene["play"] {
-  return (memory) => {
-    const failed = memory.done.find((done) => done.failed);
-    if (failed) return `${failed.tool} did not work out: ${firstLine(failed.result)}. This rehearsal stops here.`;
-    const next = actions.find(
-      ({ tool, input }) => !memory.done.some((done) => done.tool === tool && done.key === keyOf(input)),
-    );
-    return next ?? ending(memory);
-  };
+/** Returns the first action that hasn't been taken, or undefined after the last. If one has failed, returns why. */
+function nextOf(memory: Memory, ...actions: Action[]): Action | string | undefined {
+  const failed = memory.done.find((done) => done.failed);
+  if (failed) return `${failed.tool} did not work out: ${firstLine(failed.result)}. This rehearsal stops here.`;
+  return actions.find(
+    ({ tool, input }) => !memory.done.some((done) => done.tool === tool && done.key === keyOf(input)),
+  );
 }
 
 const resultOf = (memory: Memory, tool: string) =>
@@ -109,140 +102,111 @@ function review(memory: Memory): string {
   return `I loaded the skill and read the file, but a rehearsal does not judge code. What can be counted in the part I was shown: ${lines.length} lines, ${count(/\bany\b/)} with "any", ${count(/catch \{\s*\}/)} empty catch blocks, ${count(/TODO|FIXME/)} open TODOs. With a real key, the model follows the skill.`;
 }
 
-const MATH = ["write math.mjs", "test it", "describe it in MATH.md"];
-const COUNT = ["write count.mjs", "run it"];
-const SCENES: Scene[] = [
+const LARGEST_FILE =
+  "find . -type f -not -path '*/.*' -not -path '*/node_modules/*' -exec wc -c {} + | grep -v ' total$' | sort -n | tail -1";
+const GREET = 'const greet = (name) => "Hello, " + name;\nconsole.log(greet("World"));\n';
+const MATH_STEPS = ["write math.mjs", "test it", "describe it in MATH.md"];
+const MATH = "export const add = (a, b) => a + b;\nexport const multiply = (a, b) => a * b;\n";
+const MATH_TEST =
+  'import assert from "node:assert/strict";\nimport { add, multiply } from "./math.mjs";\nassert.equal(add(2, 3), 5);\nassert.equal(multiply(2, 3), 6);\nconsole.log("both work");\n';
+const MATH_PAGE = "# math.mjs\n\n`add(a, b)` and `multiply(a, b)`; `node math.test.mjs` tests both.\n";
+const COUNT_STEPS = ["write count.mjs", "run it"];
+const COUNT =
+  'import { readdirSync, readFileSync } from "node:fs";\nfor (const name of readdirSync("agents")) {\n  console.log(name + ": " + (readFileSync("agents/" + name, "utf8").split("\\n").length - 1));\n}\n';
+const FIND_TEST_RUNNER = "Find the test runner: read package.json and report the command of the test script.";
+
+/** The requests of the lessons' pages, and how each is played. */
+const SCENES: { prompt: string; match: RegExp; play: Play }[] = [
   {
-    lesson: "s01",
     prompt: "Create hello.mjs, a script that prints Hello, World!, and run it.",
     match: /create hello\.mjs/i,
-    play: script(
-      [
+    play: (memory) =>
+      nextOf(
+        memory,
         bash("A file with one line is enough.", "echo 'console.log(\"Hello, World!\");' > hello.mjs"),
         bash("Now I'll run it.", "node hello.mjs"),
-      ],
-      (memory) => `hello.mjs is there; it printed: ${firstLine(resultOf(memory, "bash"))}`,
-    ),
+      ) ?? `hello.mjs is there; it printed: ${firstLine(resultOf(memory, "bash"))}`,
   },
   {
-    lesson: "s01",
     prompt: "Which is the largest file in this folder and the folders below it?",
     match: /largest file/i,
-    play: script(
-      [
-        bash(
-          "I'll sort the files by size.",
-          "find . -type f -not -path '*/.*' -not -path '*/node_modules/*' -exec wc -c {} + | grep -v ' total$' | sort -n | tail -1",
-        ),
-      ],
-      (memory) => `The largest file, with its bytes: ${firstLine(resultOf(memory, "bash"))}`,
-    ),
+    play: (memory) =>
+      nextOf(memory, bash("I'll sort the files by size.", LARGEST_FILE)) ??
+      `The largest file, with its bytes: ${firstLine(resultOf(memory, "bash"))}`,
   },
   {
-    lesson: "s02",
     prompt: "Read package.json and tell me the name and the license of this project.",
     match: /^read package\.json/i,
-    play: script([act("package.json should have both.", "read_file", { path: "package.json" })], (memory) => {
+    play: (memory) => {
       const field = (name: string) =>
         new RegExp(`"${name}": "([^"]*)"`).exec(resultOf(memory, "read_file"))?.[1] ?? "unknown";
-      return `The project is called ${field("name")}; its license is ${field("license")}.`;
-    }),
+      const next = nextOf(memory, act("package.json should have both.", "read_file", { path: "package.json" }));
+      return next ?? `The project is called ${field("name")}; its license is ${field("license")}.`;
+    },
   },
   {
-    lesson: "s02",
     prompt: "Create greet.mjs with a greet function, then edit it so that it greets in French, and run it.",
     match: /create greet\.mjs/i,
-    play: script(
-      [
-        act("First, the English version.", "write_file", {
-          path: "greet.mjs",
-          content: 'const greet = (name) => "Hello, " + name;\nconsole.log(greet("World"));\n',
-        }),
+    play: (memory) =>
+      nextOf(
+        memory,
+        act("First, the English version.", "write_file", { path: "greet.mjs", content: GREET }),
         act("Now the French greeting.", "edit_file", {
           path: "greet.mjs",
           old_text: "Hello, ",
           new_text: "Bonjour, ",
         }),
         bash("Does it work?", "node greet.mjs"),
-      ],
-      (memory) => `greet.mjs greets in French: ${firstLine(resultOf(memory, "bash"))}`,
-    ),
+      ) ?? `greet.mjs greets in French: ${firstLine(resultOf(memory, "bash"))}`,
   },
   {
-    lesson: "s03",
     prompt: "Plan and build a module math.mjs with add and multiply, test it, and describe it in MATH.md.",
     match: /math\.mjs/i,
-    play: script(
-      [
-        todo("Three steps. I'll write them down.", MATH, 0),
-        act("First the module.", "write_file", {
-          path: "math.mjs",
-          content: "export const add = (a, b) => a + b;\nexport const multiply = (a, b) => a * b;\n",
-        }),
-        act("Now its test.", "write_file", {
-          path: "math.test.mjs",
-          content:
-            'import assert from "node:assert/strict";\nimport { add, multiply } from "./math.mjs";\nassert.equal(add(2, 3), 5);\nassert.equal(multiply(2, 3), 6);\nconsole.log("both work");\n',
-        }),
+    play: (memory) =>
+      nextOf(
+        memory,
+        todo("Three steps. I'll write them down.", MATH_STEPS, 0),
+        act("First the module.", "write_file", { path: "math.mjs", content: MATH }),
+        act("Now its test.", "write_file", { path: "math.test.mjs", content: MATH_TEST }),
         bash("Now I'll run the test.", "node math.test.mjs"),
-        todo("Right, two steps are done.", MATH, 2),
-        act("Now the description.", "write_file", {
-          path: "MATH.md",
-          content: "# math.mjs\n\n`add(a, b)` and `multiply(a, b)`; `node math.test.mjs` tests both.\n",
-        }),
-        todo("All done.", MATH, 3),
-      ],
-      (memory) => `math.mjs is written, tested (${firstLine(resultOf(memory, "bash"))}) and described in MATH.md.`,
-    ),
+        todo("Right, two steps are done.", MATH_STEPS, 2),
+        act("Now the description.", "write_file", { path: "MATH.md", content: MATH_PAGE }),
+        todo("All done.", MATH_STEPS, 3),
+      ) ?? `math.mjs is written, tested (${firstLine(resultOf(memory, "bash"))}) and described in MATH.md.`,
   },
   {
-    lesson: "s03",
     prompt: "Plan and write count.mjs, a script that counts the lines of each file in agents/, and run it.",
     match: /count\.mjs/i,
-    play: script(
-      [
-        todo("Two steps.", COUNT, 0),
-        act("First the script.", "write_file", {
-          path: "count.mjs",
-          content:
-            'import { readdirSync, readFileSync } from "node:fs";\nfor (const name of readdirSync("agents")) {\n  console.log(name + ": " + (readFileSync("agents/" + name, "utf8").split("\\n").length - 1));\n}\n',
-        }),
-        todo("The script is written.", COUNT, 1),
+    play: (memory) =>
+      nextOf(
+        memory,
+        todo("Two steps.", COUNT_STEPS, 0),
+        act("First the script.", "write_file", { path: "count.mjs", content: COUNT }),
+        todo("The script is written.", COUNT_STEPS, 1),
         bash("Now I'll run it.", "node count.mjs"),
-        todo("Done.", COUNT, 2),
-      ],
-      (memory) => `count.mjs says:\n${resultOf(memory, "bash")}`,
-    ),
+        todo("Done.", COUNT_STEPS, 2),
+      ) ?? `count.mjs says:\n${resultOf(memory, "bash")}`,
   },
   {
-    lesson: "s04",
     prompt: "Use a subagent to find out which test runner this project uses.",
     match: /subagent to find out which test runner/i,
-    play: script(
-      [
-        act("A subagent can look that up.", "task", {
-          prompt: "Find the test runner: read package.json and report the command of the test script.",
-        }),
-      ],
-      (memory) => `The subagent says: ${resultOf(memory, "task")}`,
-    ),
+    play: (memory) =>
+      nextOf(memory, act("A subagent can look that up.", "task", { prompt: FIND_TEST_RUNNER })) ??
+      `The subagent says: ${resultOf(memory, "task")}`,
   },
   {
-    lesson: "s04",
     prompt: "Have a subagent read every file in skills/code-review/ one by one and report what each is about.",
     match: /^have a subagent (read every file in \S+ one by one.*)$/is,
-    play: (memory, match) =>
-      script(
-        [
-          act("That's a lot to read for a short report, so I'll use a subagent.", "task", {
-            prompt: `R${match[1]?.slice(1)}`,
-          }),
-        ],
-        () => `The subagent's report:\n${resultOf(memory, "task")}`,
-      )(memory, match),
+    play: (memory, match) => {
+      const prompt = `R${match[1]?.slice(1)}`;
+      const next = nextOf(
+        memory,
+        act("That's a lot to read for a short report, so I'll use a subagent.", "task", { prompt }),
+      );
+      return next ?? `The subagent's report:\n${resultOf(memory, "task")}`;
+    },
   },
   {
-    lesson: "s05",
     prompt: "Which skills do you have?",
     match: /which skills/i,
     play: (memory) => {
@@ -251,71 +215,64 @@ const SCENES: Scene[] = [
     },
   },
   {
-    lesson: "s05",
     prompt: "Load the code-review skill and review agents/s01_agent_loop.ts with it.",
     match: /load the code-review skill/i,
-    play: script(
-      [
+    play: (memory) =>
+      nextOf(
+        memory,
         act("First the skill.", "load_skill", { name: "code-review" }),
         act("Now the file.", "read_file", { path: "agents/s01_agent_loop.ts" }),
-      ],
-      review,
-    ),
+      ) ?? review(memory),
   },
   {
-    lesson: "s06",
     prompt: "Read every file in the agents/ folder one by one and say in one line what each is about.",
     match: /^read every file in (?:the )?([\w./-]+?)\/?(?: folder)? one by one/i,
     play: (memory, match) => {
-      const compact = /use the compact tool when half/i.test(memory.request);
-      const halfway = act("Half of them are done, so it's time to compact.", "compact", {
+      const compacts = /use the compact tool when half/i.test(memory.request);
+      const compact = act("Half of them are done, so it's time to compact.", "compact", {
         focus: "what each file said",
       });
-      return readAll(memory, match[1] ?? ".", compact ? halfway : undefined);
+      return readAll(memory, match[1] ?? ".", compacts ? compact : undefined);
     },
   },
   {
-    lesson: "s06",
     prompt: "Keep reading the files in agents/ until compression triggers by itself.",
     match: /until compression triggers/i,
     play: readUntilForgotten,
   },
   {
-    lesson: "s06",
     prompt: "Use the compact tool, then say what you still know.",
     match: /use the compact tool/i,
-    play: script([act("OK, compacting.", "compact", {})], (memory) =>
-      memory.summary
-        ? `What I still know is the summary:\n${memory.summary}`
-        : "Nothing was summarized, so I still know everything.",
-    ),
+    play: (memory) => {
+      const next = nextOf(memory, act("OK, compacting.", "compact", {}));
+      if (next) return next;
+      if (!memory.summary) return "Nothing was summarized, so I still know everything.";
+      return `What I still know is the summary:\n${memory.summary}`;
+    },
   },
   {
-    lesson: "any",
     prompt: "Run `sleep 60`.",
     match: /^run `(.+)`/is,
     play: (memory, match) =>
-      script([bash("OK, running it.", match[1] ?? "")], () => `It printed:\n${resultOf(memory, "bash")}`)(
-        memory,
-        match,
-      ),
-  },
-  {
-    lesson: "subagent",
-    prompt: "",
-    match: /^find the test runner/i,
-    play: script([act("It should be in package.json.", "read_file", { path: "package.json" })], (memory) => {
-      const command = /"test": "([^"]*)"/.exec(resultOf(memory, "read_file"))?.[1];
-      return command ? `The test script runs: ${command}` : "package.json has no test script.";
-    }),
+      nextOf(memory, bash("OK, running it.", match[1] ?? "")) ?? `It printed:\n${resultOf(memory, "bash")}`,
   },
 ];
 
-/** The requests that the model can play, and the first lesson with the tools for each. */
-export const PROMPTS = SCENES.filter((scene) => scene.prompt).map(({ lesson, prompt }) => ({ lesson, prompt }));
+/** Plays the subagent that looks for the test runner. */
+const SUBAGENT_SCENE = {
+  match: /^find the test runner/i,
+  play: (memory: Memory) => {
+    const next = nextOf(memory, act("It should be in package.json.", "read_file", { path: "package.json" }));
+    const command = /"test": "([^"]*)"/.exec(resultOf(memory, "read_file"))?.[1];
+    return next ?? (command ? `The test script runs: ${command}` : "package.json has no test script.");
+  },
+};
+
+/** The requests that the model can play. */
+export const PROMPTS = SCENES.map(({ prompt }) => prompt);
 
 const HELP = `This is a rehearsal, not a language model: a script that can play these requests and nothing else.
-${PROMPTS.map(({ prompt }) => `- ${prompt}`).join("\n")}
+${PROMPTS.map((prompt) => `- ${prompt}`).join("\n")}
 Set ANTHROPIC_API_KEY to talk to a model.`;
 
 // --- reading the messages -------------------------------------------------------------------------------------------
@@ -434,7 +391,7 @@ function readSummary(memory: Memory, text: string): void {
 export const rehearse: Model = (request) => {
   if (isSummaryCall(request)) return say(summarize(look({ ...request, messages: request.messages.slice(0, -1) })));
   const memory = look(request);
-  for (const scene of SCENES) {
+  for (const scene of [...SCENES, SUBAGENT_SCENE]) {
     const match = scene.match.exec(memory.request);
     if (match) return toReply(scene.play(memory, match), request);
   }
