@@ -1,7 +1,6 @@
 /**
- * The Messages API on this machine, as strict about requests as the real one, with a function in place of the model.
- *
- * Error texts are those of the real API where they are known. docs/api.md says what the server checks and what it ignores.
+ * The Messages API on your own machine, as strict as the real one, with a function in place of the model. docs/api.md says
+ * what it checks and what it ignores.
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -23,6 +22,7 @@ import {
   newId,
   type Reply,
   type ReplyBlock,
+  type StreamEvent,
 } from "./replies.ts";
 import { checkRequest } from "./rules.ts";
 import { checkThinking, dropsInvalid } from "./thinking.ts";
@@ -35,16 +35,16 @@ export type { Failure, Reply, ReplyBlock };
 export type Model = (request: Anthropic.MessageCreateParams) => Reply;
 
 export type JournalEntry = {
-  /** The body that was sent, of any shape. It is an empty request if the body isn't JSON. */
+  /** The body as it was sent, whatever its shape, or an empty request if it isn't JSON. */
   request: Anthropic.MessageCreateParams;
-  /** The status of the HTTP response. A stream that broke has 200. */
+  /** The HTTP status, which is 200 for a stream that broke. */
   status: number;
   error?: string;
   /** The rule that the request broke. */
   rule?: Rule;
-  /** The size of the whole prompt, cached or not. It is 0 if the request was rejected before it was counted. */
+  /** The size of the whole prompt, cached or not, or 0 if the request was rejected before it was counted. */
   promptTokens: number;
-  /** The true usage, even if the server reports another one. */
+  /** The true usage, even if `reportedUsage` is set. */
   usage?: Anthropic.Usage;
   /** All blocks, even if the stream broke before their end. A call that was cut has an empty input. */
   reply?: Anthropic.ContentBlock[];
@@ -53,17 +53,15 @@ export type JournalEntry = {
 
 /** A running server. Any field except `url` and `journal` may be changed between requests. */
 export type Server = {
-  /** For `ANTHROPIC_BASE_URL`. */
+  /** The value for `ANTHROPIC_BASE_URL`. */
   url: string;
   /** Every request to /v1/messages in order of arrival, including rejected ones. */
   journal: JournalEntry[];
   model: Model;
   /** The context window in tokens, 200,000 by default. */
   contextLimit: number;
-  /** Sent instead of the true usage, because some compatible servers report a usage of 1, or `{}`. */
+  /** Sent instead of the true usage, as some compatible servers report 1 token, or `{}`. */
   reportedUsage?: Partial<Anthropic.Usage>;
-  /** The clock of the prompt cache, in milliseconds. */
-  now: () => number;
   /** Queues failures. Each request uses up one, even if it is rejected for another reason. */
   fail(...failures: Failure[]): void;
   /** Also ends open connections. */
@@ -82,7 +80,7 @@ export function scripted(...replies: Reply[]): Model {
 
 // --- the answer to a request -----------------------------------------------------------------------------------------
 
-/** What outlives a request. */
+/** State shared by all requests. */
 type State = { server: Server; key: Buffer; cache: Cache; charactersPerToken: number };
 
 type Answer = { message: Anthropic.Message; drafts: Draft[] };
@@ -93,7 +91,7 @@ function answer(entry: JournalEntry, failure: Failure | undefined, betas: string
   const { request } = entry;
   checkRequest(request, betas);
   const lines = linesOf(request);
-  const now = server.now();
+  const now = Date.now();
   const prompt = lookUp(lines, request.model, cache, now, charactersPerToken);
   entry.promptTokens = prompt.tokens;
   if (prompt.tokens > server.contextLimit)
@@ -157,12 +155,13 @@ function readRequest({ headers }: IncomingMessage, body: string): Anthropic.Mess
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** One request on its way through the server. */
+/** A request and its response. */
 type Exchange = { req: IncomingMessage; res: ServerResponse; requestId: string; entry: JournalEntry };
 
-async function handle({ req, res, requestId, entry }: Exchange, failures: Failure[], state: State): Promise<void> {
+async function handle(exchange: Exchange, failures: Failure[], state: State): Promise<void> {
+  const { req, res, entry } = exchange;
   const path = req.url?.split("?")[0];
-  if (req.method === "POST" && path === "/v1/messages/count_tokens") return await countTokens(req, res, entry, state);
+  if (req.method === "POST" && path === "/v1/messages/count_tokens") return await countTokens(exchange, state);
   if (req.method !== "POST" || path !== "/v1/messages") throw new Rejection(404);
   const body = await text(req);
   state.server.journal.push(entry);
@@ -174,31 +173,22 @@ async function handle({ req, res, requestId, entry }: Exchange, failures: Failur
   }
   const { message, drafts } = answer(entry, failure, readBetas(req.headers["anthropic-beta"]), state);
   if (failure?.kind === "drop" || failure?.kind === "error_event") entry.error = failure.kind;
-  if (entry.request.stream) await sendEvents(res, [...eventsOf(message, drafts)], failure, requestId);
+  if (entry.request.stream) await sendEvents(exchange, [...eventsOf(message, drafts)], failure);
   else await sendMessage(res, message, failure);
 }
 
-async function countTokens(
-  req: IncomingMessage,
-  res: ServerResponse,
-  entry: JournalEntry,
-  state: State,
-): Promise<void> {
+async function countTokens({ req, res, entry }: Exchange, { charactersPerToken }: State): Promise<void> {
   entry.request = readRequest(req, await text(req));
   checkRequest(entry.request, readBetas(req.headers["anthropic-beta"]), true);
-  entry.promptTokens = countPrompt(linesOf(entry.request), state.charactersPerToken);
-  res.writeHead(200, { "content-type": "application/json" });
-  res.end(JSON.stringify({ input_tokens: entry.promptTokens }));
+  entry.promptTokens = countPrompt(linesOf(entry.request), charactersPerToken);
+  sendJson(res, 200, JSON.stringify({ input_tokens: entry.promptTokens }));
 }
 
+const sendJson = (res: ServerResponse, status: number, body: string) =>
+  res.writeHead(status, { "content-type": "application/json" }).end(body);
 const asEvent = (type: string, data: string): string => `event: ${type}\ndata: ${data}\n\n`;
 
-async function sendEvents(
-  res: ServerResponse,
-  events: { type: string }[],
-  failure: Failure | undefined,
-  requestId: string,
-): Promise<void> {
+async function sendEvents({ res, requestId }: Exchange, events: StreamEvent[], failure?: Failure): Promise<void> {
   res.writeHead(200, { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" });
   for (const [i, event] of events.entries()) {
     if (failure?.kind === "slow") await sleep(failure.delay, undefined, { ref: false });
@@ -213,11 +203,11 @@ async function sendEvents(
   res.end();
 }
 
-async function sendMessage(res: ServerResponse, message: Anthropic.Message, failure: Failure | undefined) {
+async function sendMessage(res: ServerResponse, message: Anthropic.Message, failure?: Failure): Promise<void> {
   if (failure?.kind === "drop") return void res.destroy();
   if (failure?.kind === "error_event") throw new Rejection(529);
   if (failure?.kind === "slow") await sleep(failure.delay, undefined, { ref: false });
-  res.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(message));
+  sendJson(res, 200, JSON.stringify(message));
 }
 
 function sendError({ res, requestId, entry }: Exchange, error: unknown): void {
@@ -228,7 +218,7 @@ function sendError({ res, requestId, entry }: Exchange, error: unknown): void {
   entry.rule = rejection.rule;
   if (isModelError) res.setHeader("x-should-retry", "false"); // or the SDK would call the model again
   if (res.destroyed) return; // the client left before its body was read
-  res.writeHead(rejection.status, { "content-type": "application/json" }).end(errorBody(rejection, requestId));
+  sendJson(res, rejection.status, errorBody(rejection, requestId));
 }
 
 type Settings = Partial<Pick<Server, "model" | "contextLimit">> & {
@@ -260,7 +250,6 @@ export async function startServer(options: Settings = {}): Promise<Server> {
     journal: [],
     model: scripted(),
     contextLimit: 200_000,
-    now: Date.now,
     ...settings,
     fail: (...more) => void failures.push(...more),
     close: () =>

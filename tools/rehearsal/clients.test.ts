@@ -1,4 +1,4 @@
-// Tests the rehearsal model in the hands of other clients, and the command that starts the API for them.
+// Tests what Claude Code needs after its compaction, and `npm run api`. `npm run test:clients` runs real clients.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -10,17 +10,13 @@ import type { Reply } from "../api/server.ts";
 import { TSX } from "../lesson/start.ts";
 import { rehearseForAnyone } from "./clients.ts";
 
-const tool = (name: string, ...required: string[]): Anthropic.Tool => {
-  const properties = Object.fromEntries(required.map((field) => [field, { type: "string" }]));
-  return { name, input_schema: { type: "object", properties, required } };
+const tool = (name: string, field: string): Anthropic.Tool => {
+  const properties = { [field]: { type: "string" } };
+  return { name, input_schema: { type: "object", properties, required: [field] } };
 };
-const TOOLS = [tool("Bash", "command", "description"), tool("Read", "file_path")];
-const REMINDER = "<system-reminder>\nToday is Monday.\n</system-reminder>";
+const TOOLS = [tool("Bash", "command"), tool("Read", "file_path")];
 
-const ask = (...texts: string[]): Anthropic.MessageParam => ({
-  role: "user",
-  content: texts.map((text) => ({ type: "text", text })),
-});
+const ask = (text: string): Anthropic.MessageParam => ({ role: "user", content: [{ type: "text", text }] });
 const answer = (...messages: Anthropic.MessageParam[]) =>
   rehearseForAnyone({ model: "claude-sonnet-5-5", max_tokens: 1_000, tools: TOOLS, messages });
 const callsIn = ({ content }: Reply) =>
@@ -31,19 +27,6 @@ const round = (reply: Reply, content: string): Anthropic.MessageParam[] => [
   { role: "assistant", content: callsIn(reply) },
   { role: "user", content: [{ type: "tool_result", tool_use_id: "toolu_1", content }] },
 ];
-
-test("a request is played with the client's own tools, whatever stands around it", () => {
-  const request = ask(REMINDER, "Read package.json and tell me the name and the license of this project.", REMINDER);
-  const reply = answer(request, { role: "system", content: "Be brief." });
-  assert.deepEqual(
-    callsIn(reply).map(({ name, input }) => [name, input]),
-    [["Read", { file_path: "package.json" }]],
-  );
-  const result = '1\t{\n2\t  "name": "mine",\n3\t  "license": "MIT"\n4\t}';
-  assert.equal(textIn(answer(request, ...round(reply, result))), "The project is called mine; its license is MIT.");
-  const [shell] = callsIn(answer(ask('"Run `ls`."')));
-  assert.deepEqual(shell?.input, { command: "ls", description: "part of a rehearsal" });
-});
 
 test("the summary that Claude Code asks for is enough to go on after its compaction", () => {
   const request = ask("Read every file in the library/ folder one by one and say in one line what each is about.");

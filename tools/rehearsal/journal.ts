@@ -1,9 +1,24 @@
-/** Turns the server's journal into a trace, for the lessons that write no transcript of their own. */
+/** Shows what is in the server's journal: a model call as JSON, or a whole conversation as a trace. */
+import stringify from "json-stringify-pretty-compact";
 import type { JournalEntry } from "../api/server.ts";
 
+const LONGEST = 200; // characters of a text
+const WIDTH = 140; // characters of a line
+
+const cut = (_: string, value: unknown) =>
+  typeof value === "string" && value.length > LONGEST ? `${value.slice(0, LONGEST)}…` : value;
+const showJson = (value: unknown) => stringify(value, { maxLength: WIDTH, replacer: cut });
+
+/** Shows the request of a model call, and the reply as it was once the stream had ended. */
+export function showCall({ request, status, error, reply, stop_reason, usage }: Partial<JournalEntry>): string {
+  const counts = Object.fromEntries(Object.entries(usage ?? {}).filter(([, count]) => typeof count === "number"));
+  const answer = error ? { error } : { role: "assistant", content: reply, stop_reason, usage: counts };
+  return `POST /v1/messages ${showJson(request)}\n${status} ${showJson(answer)}`;
+}
+
 /**
- * Each message of a conversation as a line of a trace, in the order in which they were sent.
- * @returns JSON lines; those of a subagent, which has a system prompt of its own, have `task: true`
+ * Returns a JSON line for each message, in the order they were sent. Those of a subagent, which has a system prompt of its
+ * own, have `task: true`.
  */
 export function traceOf(journal: JournalEntry[]): string[] {
   const lines: string[] = [];

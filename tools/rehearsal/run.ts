@@ -11,9 +11,8 @@ import { cpSync, existsSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { LESSONS, lessonFile, ROOT, runLesson } from "../lesson/start.ts";
 import { demo } from "./demo.ts";
-import { traceOf } from "./journal.ts";
+import { showCall, traceOf } from "./journal.ts";
 import { runOffline } from "./offline.ts";
-import { showCall } from "./raw.ts";
 
 const USAGE = `npm run offline -- [--raw] LESSON [-y] ["a request"]     --raw: then print the last model call as JSON
 LESSON is one of:

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { showCall } from "./raw.ts";
+import { showCall } from "./journal.ts";
 
 test("shows a call with its reply, or with its error, and cuts long texts", () => {
   const request = { model: "m", max_tokens: 1, messages: [{ role: "user" as const, content: "é".repeat(300) }] };
