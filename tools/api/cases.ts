@@ -361,49 +361,46 @@ const openWith = (text: string) => (conversation: Conversation) => {
   conversation.messages[0] = { role: "user", content: [{ type: "text", text, cache_control: CACHE }] };
 };
 
-const VALID: Record<string, Edit> = {
-  "a message is added": ({ messages }) => messages.push(HELLO),
-  "a text is written as a block with a breakpoint": openWith(PUZZLE),
-  "the oldest thinking goes": (conversation) => blocks(conversation, 1).shift(),
-  "all thinking goes, and a result is cleared": (conversation) => {
-    for (const i of [1, 3, 5]) blocks(conversation, i).shift();
-    blocks(conversation, 2)[0].content = "(cleared)";
-  },
-};
-/** `at` is the first block that becomes invalid. */
-const INVALID: Record<string, [at: string, change: Edit]> = {
-  "the system prompt changes": ["1.content.0", (conversation) => Object.assign(conversation, { system: "Be quick." })],
-  "a tool is added": ["1.content.0", ({ tools }) => tools.push(MORE)],
+/** How the real API continues this message depends on the case. */
+const unbound = (at: string) => `400 messages.${at}: Invalid \`signature\` in \`thinking\` block…`;
+const DROPPED = "accepted, dropped messages.1.content.0, messages.3.content.0, messages.5.content.0";
+
+/** What becomes of a conversation with signed thinking when it's changed. An error names the first block that is invalid. */
+const BINDING: Record<string, [expected: string, edit: Edit, sends?: object]> = {
+  "a message is added": ["accepted", ({ messages }) => messages.push(HELLO)],
+  "a text is written as a block with a breakpoint": ["accepted", openWith(PUZZLE)],
+  "the oldest thinking goes": ["accepted", (conversation) => blocks(conversation, 1).shift()],
+  "all thinking goes, and a result is cleared": [
+    "accepted",
+    (conversation) => {
+      for (const i of [1, 3, 5]) blocks(conversation, i).shift();
+      blocks(conversation, 2)[0].content = "(cleared)";
+    },
+  ],
+  "the system prompt changes": [
+    unbound("1.content.0"),
+    (conversation) => Object.assign(conversation, { system: "Be quick." }),
+  ],
+  "a tool is added": [unbound("1.content.0"), ({ tools }) => tools.push(MORE)],
   "an old result is cleared": [
-    "3.content.0",
+    unbound("3.content.0"),
     (conversation) => blocks(conversation, 3) && Object.assign(blocks(conversation, 2)[0], { content: "…" }),
   ],
   "thinking goes from the middle": [
-    "5.content.0",
+    unbound("5.content.0"),
     (conversation) => blocks(conversation, 5) && blocks(conversation, 3).shift(),
   ],
   "a text of thinking changes": [
-    "5.content.0",
+    unbound("5.content.0"),
     (conversation) => Object.assign(blocks(conversation, 5)[0], { thinking: "." }),
   ],
+  "the first message changes": [unbound("1.content.0"), openWith("Something else."), {}],
+  "the first message changes, with drop_block": [
+    DROPPED,
+    openWith("Something else."),
+    { thinking: bound("drop_block") },
+  ],
 };
-/** How the real API continues this message depends on the case. */
-const BOUND = "Invalid `signature` in `thinking` block…";
-
-function bindingCases(): Case[] {
-  const edited = (name: string, edit: Edit, expected: string, sends: object = { thinking: bound("error") }): Case => {
-    const headers = "thinking" in sends ? BETA : undefined;
-    return { rules: ["thinking binding"], name: `thinking: ${name}`, expected, edit, sends, headers };
-  };
-  const dropped = "accepted, dropped messages.1.content.0, messages.3.content.0, messages.5.content.0";
-  const change = openWith("Something else.");
-  return [
-    ...Object.entries(VALID).map(([name, edit]) => edited(name, edit, "accepted")),
-    ...Object.entries(INVALID).map(([name, [at, edit]]) => edited(name, edit, `400 messages.${at}: ${BOUND}`)),
-    edited("the first message changes", change, `400 messages.1.content.0: ${BOUND}`, {}),
-    edited("the first message changes, with drop_block", change, dropped, { thinking: bound("drop_block") }),
-  ];
-}
 
 // --- the cases -------------------------------------------------------------------------------------------------------
 
@@ -429,5 +426,8 @@ export const CASES: Case[] = [
     const isLarge = typeof sends === "string" || rules.includes("prompt too long");
     return { rules, name, expected: "accepted", sends, headers, isLarge };
   }),
-  ...bindingCases(),
+  ...Object.entries(BINDING).map(([name, [expected, edit, sends = { thinking: bound("error") }]]): Case => {
+    const headers = "thinking" in sends ? BETA : undefined;
+    return { rules: ["thinking binding"], name: `thinking: ${name}`, expected, edit, sends, headers };
+  }),
 ];

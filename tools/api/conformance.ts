@@ -13,7 +13,7 @@ import { parseArgs } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import { dollarsForInput, IN_INPUT_TOKENS } from "../trace/prices.ts";
 import { BASE, CASES, type Case, START } from "./cases.ts";
-import { ask, converse, judge, TALK_REPLIES, type Talk } from "./talk.ts";
+import { ask, converse, describeServer, TALK_REPLIES, type Talk } from "./talk.ts";
 
 const CREDENTIALS = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"];
 
@@ -71,12 +71,12 @@ function estimateCost(cases: Case[]): number {
   return dollarsForInput(input + output * IN_INPUT_TOKENS.output);
 }
 
-const short = (text: string, length = 96) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
+const shorten = (name: string) => (name.length > 96 ? `${name.slice(0, 95)}…` : name);
 
 type Print = (line: string) => void;
 
 function printResult({ verdict, rules, name, expected, answer }: Result, print: Print): void {
-  print(`${verdict.padEnd(9)}  ${rules[0]?.padEnd(24)}  ${short(name)}`);
+  print(`${verdict.padEnd(9)}  ${rules[0]?.padEnd(24)}  ${shorten(name)}`);
   if (verdict === "differs" || verdict === "reworded")
     print(`             expected: ${expected}\n             answered: ${answer}`);
   if (verdict === "not tried") print(`             ${answer}`);
@@ -97,7 +97,7 @@ async function mayStart(): Promise<boolean> {
 }
 
 /** Returns whether at least one case was tried and nothing differs. Throws if it couldn't begin. */
-async function compare(args: string[], print: Print): Promise<boolean> {
+async function runCases(args: string[], print: Print): Promise<boolean> {
   const flag = { type: "boolean", default: false } as const;
   const text = { type: "string" } as const;
   const options = { yes: { ...flag, short: "y" }, all: flag, server: text };
@@ -120,7 +120,7 @@ async function compare(args: string[], print: Print): Promise<boolean> {
   if (!values.yes && !(await mayStart())) return false;
 
   const talk = await converse(client);
-  for (const line of judge(talk)) print(hide(line));
+  for (const line of describeServer(talk)) print(hide(line));
   print("");
   const results: Result[] = [];
   for (const each of cases) {
@@ -139,7 +139,7 @@ async function compare(args: string[], print: Print): Promise<boolean> {
 /** Returns the exit code. */
 export async function main(args: string[], print: Print = console.log): Promise<number> {
   try {
-    return (await compare(args, print)) ? 0 : 1;
+    return (await runCases(args, print)) ? 0 : 1;
   } catch (error) {
     print(hide(error instanceof Error ? error.message : String(error)));
     return 1;

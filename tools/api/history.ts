@@ -8,7 +8,7 @@ type Placed = { block: Anthropic.ContentBlockParam; message: number; at: string 
 type Turn = { role: string; blocks: Placed[] };
 
 /** Returns content as blocks. A string counts as one text block. */
-export const blocksOf = (content: Anthropic.MessageParam["content"]): Anthropic.ContentBlockParam[] =>
+export const contentBlocks = (content: Anthropic.MessageParam["content"]): Anthropic.ContentBlockParam[] =>
   typeof content === "string" ? [{ type: "text", text: content }] : content;
 
 /** Merges consecutive messages of the same role, as the API does. Messages without content are left out. */
@@ -17,7 +17,7 @@ export function turnsOf(messages: Anthropic.MessageParam[]): Turn[] {
   for (const [message, { role, content = [] }] of messages.entries()) {
     if (content.length === 0) continue;
     if (turns.at(-1)?.role !== role) turns.push({ role, blocks: [] });
-    for (const [i, block] of blocksOf(content).entries())
+    for (const [i, block] of contentBlocks(content).entries())
       turns.at(-1)?.blocks.push({ block, message, at: `messages.${message}.content.${i}` });
   }
   return turns;

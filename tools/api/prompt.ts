@@ -1,6 +1,6 @@
 /** Turns a prompt into lines, from which its tokens, its cached part and its thinking signatures are computed. */
 import type Anthropic from "@anthropic-ai/sdk";
-import { blocksOf, turnsOf } from "./history.ts";
+import { contentBlocks, turnsOf } from "./history.ts";
 import { reject } from "./rejection.ts";
 import { isRecord } from "./shape.ts";
 
@@ -18,25 +18,25 @@ function normalize(block: object): object {
   const fields = Object.entries(block).filter(([key, value]) => !["cache_control", "caller"].includes(key) && value);
   fields.sort(([a], [b]) => (a < b ? -1 : 1));
   return Object.fromEntries(
-    fields.map(([key, value]) => [key, key === "content" ? blocksOf(value).map(normalize) : value]),
+    fields.map(([key, value]) => [key, key === "content" ? contentBlocks(value).map(normalize) : value]),
   );
 }
 
-export function lineOf(part: string, block: object): Line {
+export function promptLine(part: string, block: object): Line {
   const inside = "content" in block && Array.isArray(block.content) ? block.content : [];
   const breakpoints = [block, ...inside].filter((each) => isRecord(each) && each.cache_control).length;
   return { text: `${part} ${JSON.stringify(normalize(block))}\n`, breakpoints };
 }
 
 /** Returns the lines in the order that the cache uses: tools, system, messages. */
-export function linesOf(request: Anthropic.MessageCreateParams): Line[] {
+export function promptLines(request: Anthropic.MessageCreateParams): Line[] {
   // A deferred tool isn't in the prompt, so adding one changes nothing.
   const tools = (request.tools ?? []).filter((tool) => !("defer_loading" in tool && tool.defer_loading));
-  const lines = tools.map((tool) => lineOf("tools", tool));
-  for (const block of blocksOf(request.system ?? [])) lines.push(lineOf("system", block));
+  const lines = tools.map((tool) => promptLine("tools", tool));
+  for (const block of contentBlocks(request.system ?? [])) lines.push(promptLine("system", block));
   for (const { role, blocks } of turnsOf(request.messages))
     for (const { block, at } of blocks) {
-      const line = lineOf(role, block);
+      const line = promptLine(role, block);
       if (block.type === "thinking") line.thinking = { at, shown: block.thinking, signature: block.signature };
       if (block.type === "redacted_thinking") line.thinking = { at, shown: "", signature: block.data };
       lines.push(line);

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import type Anthropic from "@anthropic-ai/sdk";
 import type { Lookup } from "./cache.ts";
 import type { Failure } from "./failures.ts";
-import { lineOf } from "./prompt.ts";
+import { promptLine } from "./prompt.ts";
 import { type Chain, sign } from "./thinking.ts";
 
 export type ReplyBlock =
@@ -90,7 +90,7 @@ export function finishBlocks(drafts: Draft[], isShown: boolean, chain: Chain): A
     }
     const sent = block.type === "text" ? finishText(generated) : finishCall(block, generated);
     // The client can't send blank text back, so no signature may depend on it.
-    if (sent.type !== "text" || sent.text.trim()) chain.said.update(lineOf("assistant", sent).text);
+    if (sent.type !== "text" || sent.text.trim()) chain.said.update(promptLine("assistant", sent).text);
     return sent;
   });
 }

@@ -11,7 +11,7 @@ import type Anthropic from "@anthropic-ai/sdk";
 import { BINDING_BETA, readBetas } from "./betas.ts";
 import { type Cache, countPrompt, lookUp } from "./cache.ts";
 import type { Failure } from "./failures.ts";
-import { linesOf } from "./prompt.ts";
+import { promptLines } from "./prompt.ts";
 import { errorBody, Rejection, type Rule, reject } from "./rejection.ts";
 import {
   countUsage,
@@ -90,7 +90,7 @@ function answer(entry: JournalEntry, failure: Failure | undefined, betas: string
   const { server, key, cache, charactersPerToken } = state;
   const { request } = entry;
   checkRequest(request, betas);
-  const lines = linesOf(request);
+  const lines = promptLines(request);
   const now = Date.now();
   const prompt = lookUp(lines, request.model, cache, now, charactersPerToken);
   entry.promptTokens = prompt.tokens;
@@ -180,7 +180,7 @@ async function handle(exchange: Exchange, failures: Failure[], state: State): Pr
 async function countTokens({ req, res, entry }: Exchange, { charactersPerToken }: State): Promise<void> {
   entry.request = readRequest(req, await text(req));
   checkRequest(entry.request, readBetas(req.headers["anthropic-beta"]), true);
-  entry.promptTokens = countPrompt(linesOf(entry.request), charactersPerToken);
+  entry.promptTokens = countPrompt(promptLines(entry.request), charactersPerToken);
   sendJson(res, 200, JSON.stringify({ input_tokens: entry.promptTokens }));
 }
 

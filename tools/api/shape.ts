@@ -165,23 +165,21 @@ export function isRecord(value: unknown): value is Record<PropertyKey, unknown> 
   return typeof value === "object" && value !== null;
 }
 
-const RULE_OF_ISSUE: Record<string, Rule> = {
-  unrecognized_keys: "field unknown",
-  invalid_type: "field type",
-  invalid_value: "field value",
-  invalid_format: "field pattern",
-  too_small: "number too small",
-  too_big: "list too long",
-  invalid_union: "kind of block",
-};
-
-function ruleOf(issue: z.core.$ZodIssue): Rule {
-  if (issue.message === MISSING) return "field missing";
-  if (issue.message.startsWith("String should have")) return "length of a string";
-  if (issue.message.startsWith("Unexpected role")) return "role of a message";
-  if (issue.message === "invalid base64 data") return "image data";
-  return RULE_OF_ISSUE[issue.code] ?? "field type";
-}
+/** How the API's message begins when a request breaks a rule. The first that fits counts. */
+const MESSAGES: [start: string, rule: Rule][] = [
+  [MISSING, "field missing"],
+  ["Extra inputs", "field unknown"],
+  ["Input should be a valid", "field type"],
+  ["Input should be", "field value"],
+  ["Input tag", "kind of block"],
+  ["Unexpected role", "role of a message"],
+  ["String should match", "field pattern"],
+  ["String should have", "length of a string"],
+  ["List should have", "list too long"],
+  ["must be greater", "number too small"],
+  ["invalid base64", "image data"],
+];
+const ruleOf = (message: string): Rule => MESSAGES.find(([start]) => message.startsWith(start))?.[1] ?? "field type";
 
 /** The place of an issue. The API names no place within `messages` for an unknown role. */
 function pathOf(issue: z.core.$ZodIssue): PropertyKey[] {
@@ -194,7 +192,7 @@ function pathOf(issue: z.core.$ZodIssue): PropertyKey[] {
 export function checkShape(body: unknown, isCount: boolean): void {
   const schema = isCount ? CountBody : Body;
   const [issue] = schema.safeParse(body, { error: describeIssue }).error?.issues ?? [];
-  if (issue) reject(ruleOf(issue), [apiPath(pathOf(issue), body), issue.message].filter(Boolean).join(": "));
+  if (issue) reject(ruleOf(issue.message), [apiPath(pathOf(issue), body), issue.message].filter(Boolean).join(": "));
 }
 
 /** Adds the type of each block, source, tool or thinking setting to a path: messages.0.content.0.text.foo, thinking.adaptive.foo */

@@ -70,7 +70,7 @@ function hear(talk: Talk, message: Anthropic.Message): void {
 }
 
 /** Says in a few lines whether the lessons run on the server. */
-export function judge({ replies, trouble }: Talk): string[] {
+export function describeServer({ replies, trouble }: Talk): string[] {
   if (replies.length === 0)
     return ["The lessons don't run on this server:", trouble, "if that's about thinking, set THINKING=off"];
   const blocks = replies.flatMap(({ content }) => content ?? []);

@@ -1,6 +1,6 @@
 /** Lets the rehearsal model answer any client: requests are translated into those of a lesson, and replies back. */
 import type Anthropic from "@anthropic-ai/sdk";
-import { blocksOf } from "../api/history.ts";
+import { contentBlocks } from "../api/history.ts";
 import type { Model, ReplyBlock } from "../api/server.ts";
 import { SUMMARY, SUMMARY_REQUEST } from "../lesson/wording.ts";
 import { isSummaryCall, rehearse } from "./model.ts";
@@ -49,8 +49,8 @@ const isReminder = (text: string) => text.startsWith("<");
 /** Numbers in front of the lines of a file. */
 const LINE_NUMBERS = /^ *\d+(\t|→|: |\| ?)/gm;
 
-const textIn = (content: Anthropic.ToolResultBlockParam["content"] = ""): string =>
-  blocksOf(content as Anthropic.MessageParam["content"])
+const plainText = (content: Anthropic.ToolResultBlockParam["content"] = ""): string =>
+  contentBlocks(content as Anthropic.MessageParam["content"])
     .map((block) => (block.type === "text" ? block.text : ""))
     .join("\n");
 
@@ -72,14 +72,14 @@ function translateRequest(texts: string[]): Anthropic.MessageParam[] {
 
 function translateMessage({ role, content }: Anthropic.MessageParam, tools: Translation[]): Anthropic.MessageParam[] {
   if (role === "system") return [];
-  const blocks = blocksOf(content);
+  const blocks = contentBlocks(content);
   if (role === "assistant") {
     const translated = blocks.map((block) => (block.type === "tool_use" ? toLesson(block, tools) : block));
     return [{ role, content: translated }];
   }
   const texts = blocks.flatMap((block) => (block.type === "text" ? block.text : []));
   const results = blocks.filter((block) => block.type === "tool_result");
-  const plain = results.map((block) => ({ ...block, content: textIn(block.content).replace(LINE_NUMBERS, "") }));
+  const plain = results.map((block) => ({ ...block, content: plainText(block.content).replace(LINE_NUMBERS, "") }));
   return [...(plain.length > 0 ? [{ role, content: plain }] : []), ...translateRequest(texts)];
 }
 

@@ -5,9 +5,9 @@ import type { JournalEntry } from "../api/server.ts";
 const LONGEST = 200; // characters of a text
 const WIDTH = 140; // characters of a line
 
-const cut = (_: string, value: unknown) =>
+const shortenText = (_: string, value: unknown) =>
   typeof value === "string" && value.length > LONGEST ? `${value.slice(0, LONGEST)}…` : value;
-const showJson = (value: unknown) => stringify(value, { maxLength: WIDTH, replacer: cut });
+const showJson = (value: unknown) => stringify(value, { maxLength: WIDTH, replacer: shortenText });
 
 /** Shows the request of a model call, and the reply as it was once the stream had ended. */
 export function showCall({ request, status, error, reply, stop_reason, usage }: Partial<JournalEntry>): string {

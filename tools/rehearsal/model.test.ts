@@ -25,14 +25,10 @@ async function answerTo(request: string, options: Partial<ReturnType<typeof opti
 /** The answers to requests. No page shows these, while docs:check compares the others with their pages. */
 const ANSWERS: Record<string, RegExp> = {
   "Create hello.mjs": /it printed: Hello, World!/,
-  "Which is the largest": /\d{5} \.\/agents\/s06_context_compact\.ts/,
   "Read package.json": /called agent-in-six-lessons; its license is MIT/,
   "Plan and write count.mjs": /s01_agent_loop\.ts: \d+/,
-  "Use a subagent": /The subagent says: The test script runs: tsx --test/,
   "Which skills": /code-review: /,
   "Read every file in the agents/": /I have read all 6 files in agents:\n- agents\/s01/,
-  "Keep reading the files": /Compaction has set in|The history was compacted/,
-  "Use the compact tool": /Nothing was summarized/,
 };
 for (const [start, answer] of Object.entries(ANSWERS))
   test(`the model carries out: ${start}`, async () => {

@@ -4,7 +4,7 @@
  * it's asked for anything else, it says what it is.
  */
 import type Anthropic from "@anthropic-ai/sdk";
-import { blocksOf } from "../api/history.ts";
+import { contentBlocks } from "../api/history.ts";
 import type { Model, Reply, ReplyBlock } from "../api/server.ts";
 import { CLEARED, CUT, INTERRUPTED, SAVED, STOPPED, SUMMARY, SUMMARY_REQUEST } from "../lesson/wording.ts";
 
@@ -22,12 +22,6 @@ type Memory = {
   facts: Map<string, string>;
   /** The facts found in the whole conversation. */
   known: Map<string, string>;
-  /** The newest summary. */
-  summary: string;
-  /** Whether that summary comes after the request. */
-  compacted: boolean;
-  /** How many results layer 1 has cleared. */
-  cleared: number;
   system: string;
 };
 
@@ -56,7 +50,7 @@ function nextOf(memory: Memory, ...actions: Action[]): Action | string | undefin
   );
 }
 
-const resultOf = (memory: Memory, tool: string) =>
+const lastResult = (memory: Memory, tool: string) =>
   memory.done.findLast((done) => done.tool === tool)?.result ?? "(no result)";
 
 /** Reads every file of a folder, one a round, and notes what each says. Halfway through, it can do something else. */
@@ -81,29 +75,14 @@ function lastNote(memory: Memory): string {
   return fact ? `Noted ${last.key}: ${fact}` : "Now one file at a time.";
 }
 
-/** Reads the same files over and over until the messages show that something was forgotten. */
-function readUntilForgotten(memory: Memory): Action | string {
-  const reads = memory.done.filter((done) => done.tool === "read_file").length;
-  if (memory.compacted)
-    return `The history was compacted: it now begins with a summary. I had read ${memory.facts.size} files.`;
-  if (memory.cleared > 0)
-    return `Compaction has set in after ${reads} reads: ${memory.cleared} old results are one line each now.`;
-  if (reads >= 200) return "Nothing was compacted within 200 reads; a lower COMPACT_THRESHOLD makes it happen sooner.";
-  const names = memory.folders.get("agents");
-  if (!names) return bash("First, the names in agents.", "ls -p agents");
-  return act(lastNote(memory), "read_file", { path: `agents/${names[reads % names.length]}` });
-}
-
 /** All that a script can honestly say about code: what it can count. */
 function review(memory: Memory): string {
-  const code = resultOf(memory, "read_file");
+  const code = lastResult(memory, "read_file");
   const lines = code.split("\n");
   const count = (pattern: RegExp) => lines.filter((line) => pattern.test(line)).length;
   return `I loaded the skill and read the file, but a rehearsal does not judge code. What can be counted in the part I was shown: ${lines.length} lines, ${count(/\bany\b/)} with "any", ${count(/catch \{\s*\}/)} empty catch blocks, ${count(/TODO|FIXME/)} open TODOs. With a real key, the model follows the skill.`;
 }
 
-const LARGEST_FILE =
-  "find . -type f -not -path '*/.*' -not -path '*/node_modules/*' -exec wc -c {} + | grep -v ' total$' | sort -n | tail -1";
 const GREET = 'const greet = (name) => "Hello, " + name;\nconsole.log(greet("World"));\n';
 const MATH_STEPS = ["write math.mjs", "test it", "describe it in MATH.md"];
 const MATH = "export const add = (a, b) => a + b;\nexport const multiply = (a, b) => a * b;\n";
@@ -113,9 +92,7 @@ const MATH_PAGE = "# math.mjs\n\n`add(a, b)` and `multiply(a, b)`; `node math.te
 const COUNT_STEPS = ["write count.mjs", "run it"];
 const COUNT =
   'import { readdirSync, readFileSync } from "node:fs";\nfor (const name of readdirSync("agents")) {\n  console.log(name + ": " + (readFileSync("agents/" + name, "utf8").split("\\n").length - 1));\n}\n';
-const FIND_TEST_RUNNER = "Find the test runner: read package.json and report the command of the test script.";
-
-/** The requests of the lessons' pages, and how each is played. */
+/** The requests on the lessons' pages, and how each is played. */
 const SCENES: { prompt: string; match: RegExp; play: Play }[] = [
   {
     prompt: "Create hello.mjs, a script that prints Hello, World!, and run it.",
@@ -125,21 +102,14 @@ const SCENES: { prompt: string; match: RegExp; play: Play }[] = [
         memory,
         bash("A file with one line is enough.", "echo 'console.log(\"Hello, World!\");' > hello.mjs"),
         bash("Now I'll run it.", "node hello.mjs"),
-      ) ?? `hello.mjs is there; it printed: ${firstLine(resultOf(memory, "bash"))}`,
-  },
-  {
-    prompt: "Which is the largest file in this folder and the folders below it?",
-    match: /largest file/i,
-    play: (memory) =>
-      nextOf(memory, bash("I'll sort the files by size.", LARGEST_FILE)) ??
-      `The largest file, with its bytes: ${firstLine(resultOf(memory, "bash"))}`,
+      ) ?? `hello.mjs is there; it printed: ${firstLine(lastResult(memory, "bash"))}`,
   },
   {
     prompt: "Read package.json and tell me the name and the license of this project.",
     match: /^read package\.json/i,
     play: (memory) => {
       const field = (name: string) =>
-        new RegExp(`"${name}": "([^"]*)"`).exec(resultOf(memory, "read_file"))?.[1] ?? "unknown";
+        new RegExp(`"${name}": "([^"]*)"`).exec(lastResult(memory, "read_file"))?.[1] ?? "unknown";
       const next = nextOf(memory, act("package.json should have both.", "read_file", { path: "package.json" }));
       return next ?? `The project is called ${field("name")}; its license is ${field("license")}.`;
     },
@@ -157,7 +127,7 @@ const SCENES: { prompt: string; match: RegExp; play: Play }[] = [
           new_text: "Bonjour, ",
         }),
         bash("Does it work?", "node greet.mjs"),
-      ) ?? `greet.mjs greets in French: ${firstLine(resultOf(memory, "bash"))}`,
+      ) ?? `greet.mjs greets in French: ${firstLine(lastResult(memory, "bash"))}`,
   },
   {
     prompt: "Plan and build a module math.mjs with add and multiply, test it, and describe it in MATH.md.",
@@ -172,7 +142,7 @@ const SCENES: { prompt: string; match: RegExp; play: Play }[] = [
         todo("Right, two steps are done.", MATH_STEPS, 2),
         act("Now the description.", "write_file", { path: "MATH.md", content: MATH_PAGE }),
         todo("All done.", MATH_STEPS, 3),
-      ) ?? `math.mjs is written, tested (${firstLine(resultOf(memory, "bash"))}) and described in MATH.md.`,
+      ) ?? `math.mjs is written, tested (${firstLine(lastResult(memory, "bash"))}) and described in MATH.md.`,
   },
   {
     prompt: "Plan and write count.mjs, a script that counts the lines of each file in agents/, and run it.",
@@ -185,14 +155,7 @@ const SCENES: { prompt: string; match: RegExp; play: Play }[] = [
         todo("The script is written.", COUNT_STEPS, 1),
         bash("Now I'll run it.", "node count.mjs"),
         todo("Done.", COUNT_STEPS, 2),
-      ) ?? `count.mjs says:\n${resultOf(memory, "bash")}`,
-  },
-  {
-    prompt: "Use a subagent to find out which test runner this project uses.",
-    match: /subagent to find out which test runner/i,
-    play: (memory) =>
-      nextOf(memory, act("A subagent can look that up.", "task", { prompt: FIND_TEST_RUNNER })) ??
-      `The subagent says: ${resultOf(memory, "task")}`,
+      ) ?? `count.mjs says:\n${lastResult(memory, "bash")}`,
   },
   {
     prompt: "Have a subagent read every file in skills/code-review/ one by one and report what each is about.",
@@ -203,7 +166,7 @@ const SCENES: { prompt: string; match: RegExp; play: Play }[] = [
         memory,
         act("That's a lot to read for a short report, so I'll use a subagent.", "task", { prompt }),
       );
-      return next ?? `The subagent's report:\n${resultOf(memory, "task")}`;
+      return next ?? `The subagent's report:\n${lastResult(memory, "task")}`;
     },
   },
   {
@@ -236,37 +199,12 @@ const SCENES: { prompt: string; match: RegExp; play: Play }[] = [
     },
   },
   {
-    prompt: "Keep reading the files in agents/ until compression triggers by itself.",
-    match: /until compression triggers/i,
-    play: readUntilForgotten,
-  },
-  {
-    prompt: "Use the compact tool, then say what you still know.",
-    match: /use the compact tool/i,
-    play: (memory) => {
-      const next = nextOf(memory, act("OK, compacting.", "compact", {}));
-      if (next) return next;
-      if (!memory.summary) return "Nothing was summarized, so I still know everything.";
-      return `What I still know is the summary:\n${memory.summary}`;
-    },
-  },
-  {
     prompt: "Run `sleep 60`.",
     match: /^run `(.+)`/is,
     play: (memory, match) =>
-      nextOf(memory, bash("OK, running it.", match[1] ?? "")) ?? `It printed:\n${resultOf(memory, "bash")}`,
+      nextOf(memory, bash("OK, running it.", match[1] ?? "")) ?? `It printed:\n${lastResult(memory, "bash")}`,
   },
 ];
-
-/** Plays the subagent that looks for the test runner. */
-const SUBAGENT_SCENE = {
-  match: /^find the test runner/i,
-  play: (memory: Memory) => {
-    const next = nextOf(memory, act("It should be in package.json.", "read_file", { path: "package.json" }));
-    const command = /"test": "([^"]*)"/.exec(resultOf(memory, "read_file"))?.[1];
-    return next ?? (command ? `The test script runs: ${command}` : "package.json has no test script.");
-  },
-};
 
 /** The requests that the model can play. */
 export const PROMPTS = SCENES.map(({ prompt }) => prompt);
@@ -302,17 +240,17 @@ function factOf(text: string): string {
     .slice(0, 80);
 }
 
-const NOTHING_DONE = () => ({ done: [], folders: new Map(), facts: new Map(), compacted: false, cleared: 0 });
+const NOTHING_DONE = () => ({ done: [], folders: new Map(), facts: new Map() });
 
-/** Reads the messages of a model call from first to last. */
-function look({ messages, system }: Anthropic.MessageCreateParams): Memory {
-  const lasting = { known: new Map(), summary: "", system: typeof system === "string" ? system : "" };
+/** Returns what the messages of a model call say, read from first to last. */
+function recall({ messages, system }: Anthropic.MessageCreateParams): Memory {
+  const lasting = { known: new Map(), system: typeof system === "string" ? system : "" };
   let memory: Memory = { ...lasting, ...NOTHING_DONE(), request: "" };
   const calls = new Map<string, Anthropic.ToolUseBlockParam>();
   for (const message of messages) {
     const request = requestIn(message);
     if (request !== undefined) memory = { ...memory, ...NOTHING_DONE(), request };
-    for (const block of blocksOf(message.content)) {
+    for (const block of contentBlocks(message.content)) {
       if (block.type === "tool_use") calls.set(block.id, block);
       else if (block.type === "tool_result") readResult(memory, calls.get(block.tool_use_id), block);
       else readWords(memory, message.role, block);
@@ -353,8 +291,8 @@ function readResult(
   const key = keyOf(call.input);
   const failed = result.is_error === true;
   memory.done.push({ tool: call.name, key, result: text, failed });
-  if (text.startsWith(CLEARED)) memory.cleared++;
-  else if (call.name === "read_file") learn(memory, key, failed ? firstLine(text) : factOf(text));
+  if (text.startsWith(CLEARED)) return;
+  if (call.name === "read_file") learn(memory, key, failed ? firstLine(text) : factOf(text));
   else if (key.startsWith("ls -p ") && !failed) {
     const names = text.split("\n").filter((name) => name && !/\/$|^\(/.test(name));
     memory.folders.set(key.slice("ls -p ".length), names);
@@ -374,12 +312,10 @@ function summarize(memory: Memory): string {
 }
 
 function readSummary(memory: Memory, text: string): void {
-  memory.compacted = true;
-  memory.summary = text.slice(text.indexOf("\n\n") + 2); // without its first line
-  readNotes(memory, memory.summary);
-  for (const [, folder = "", names = ""] of memory.summary.matchAll(/^Folder (\S+): (.*)$/gm))
+  readNotes(memory, text);
+  for (const [, folder = "", names = ""] of text.matchAll(/^Folder (\S+): (.*)$/gm))
     memory.folders.set(folder, names.split(" "));
-  for (const [, call = ""] of memory.summary.matchAll(/^Did (.*)$/gm)) {
+  for (const [, call = ""] of text.matchAll(/^Did (.*)$/gm)) {
     const [tool, key, result, failed] = JSON.parse(call);
     memory.done.push({ tool, key, result, failed });
   }
@@ -389,9 +325,9 @@ function readSummary(memory: Memory, text: string): void {
 
 /** Plays the scene that matches the newest request, or writes a summary when asked for one. */
 export const rehearse: Model = (request) => {
-  if (isSummaryCall(request)) return say(summarize(look({ ...request, messages: request.messages.slice(0, -1) })));
-  const memory = look(request);
-  for (const scene of [...SCENES, SUBAGENT_SCENE]) {
+  if (isSummaryCall(request)) return say(summarize(recall({ ...request, messages: request.messages.slice(0, -1) })));
+  const memory = recall(request);
+  for (const scene of SCENES) {
     const match = scene.match.exec(memory.request);
     if (match) return toReply(scene.play(memory, match), request);
   }

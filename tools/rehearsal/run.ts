@@ -19,7 +19,7 @@ LESSON is one of:
 ${LESSONS.map((file) => `  ${file.slice(0, 3)}  ${file.slice(4, -3).replaceAll("_", " ")}`).join("\n")}`;
 
 /** Fills a folder that git ignores. It stays, so its conversations can be resumed, and the agent can't harm anything. */
-function scratch(): string {
+function fillScratch(): string {
   const folder = join(ROOT, ".offline");
   mkdirSync(folder, { recursive: true });
   for (const name of ["agents", "docs", "skills", "package.json"]) {
@@ -32,7 +32,7 @@ function scratch(): string {
 async function offline(name: string, args: string[], then?: "--raw" | "--journal"): Promise<number> {
   if (name === "") throw new Error(USAGE);
   const file = lessonFile(name);
-  const folder = scratch();
+  const folder = fillScratch();
   console.log(`[offline: ${file.slice(ROOT.length)} with the rehearsal model, in ${folder}]`);
   const { code, journal } = await runOffline(name, args, { folder });
   const last = journal.at(-1);
