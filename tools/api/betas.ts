@@ -3,12 +3,12 @@ import { readFileSync } from "node:fs";
 import type Anthropic from "@anthropic-ai/sdk";
 import { reject } from "./rejection.ts";
 
-/** The names in the types and the code of the SDK, Claude Code and the Vercel AI SDK. */
+/** Every beta that the SDK, Claude Code or the Vercel AI SDK names in its types or code. */
 export const BETAS: string[] = JSON.parse(readFileSync(new URL("betas.json", import.meta.url), "utf8"));
 
 export const BINDING_BETA = "thinking-binding-controls-2026-08-01";
 
-/** Any beta whose name begins like this unlocks the field. */
+/** The field needs a beta whose name begins with one of these. */
 const BETAS_OF_FIELD: Record<string, string[]> = {
   billing_policy: ["user-profiles-billing-"],
   compaction: ["compact-2026-09-04"],

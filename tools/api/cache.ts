@@ -1,4 +1,4 @@
-/** The prompt cache: which prefix of a prompt is read from it, and what is written to it. */
+/** The prompt cache: looks up the longest cached prefix of a prompt, and decides which prefixes to cache. */
 import { createHash } from "node:crypto";
 import { CACHE_LIFE } from "../trace/prices.ts";
 import type { Line } from "./prompt.ts";
@@ -14,11 +14,11 @@ export type Lookup = {
   tokens: number;
   read: number;
   written: number;
-  /** Answering the request begins a new lifetime for these entries. */
+  /** The entries whose lifetime begins anew when the request is answered. */
   keys: string[];
 };
 
-/** Returns the tokens of a prompt. */
+/** Returns the size of a prompt in tokens. */
 export const countPrompt = (lines: Line[], charactersPerToken: number): number =>
   Math.ceil(lines.reduce((sum, { text }) => sum + text.length, 0) / charactersPerToken);
 

@@ -88,7 +88,7 @@ const UNASKED = (at: string, id: string) =>
   `${at}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${id}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`;
 const NOT_JSON = "The request body is not valid JSON: ";
 
-/** For each rule, the API's messages and the requests that get them. The status is 400 unless the message names another. */
+/** For each rule, the API's messages and the requests that get them. The status is 400 if the message names none. */
 const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object | string | (object | string)[]>> = {
   credential: { "401 x-api-key header is required": {} },
   version: { "anthropic-version: header is required": {} },
@@ -106,7 +106,7 @@ const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object 
     [`messages.0.content.0.text.foo: ${EXTRA}`]: first(text({ foo: 1 })),
     [`tools.0.custom.foo: ${EXTRA}`]: tool({ foo: 1 }),
     [`thinking.adaptive.budget_tokens: ${EXTRA}`]: { thinking: { type: "adaptive", budget_tokens: 2000 } },
-    // without their beta headers
+    // These need beta headers.
     [`thinking.adaptive.block_binding: ${EXTRA}`]: { thinking: bound("drop_block") },
     [`context_management: ${EXTRA}`]: { context_management: { edits: [] } },
     [`messages.1.output_config: ${EXTRA}`]: history(EFFORT),
@@ -249,7 +249,7 @@ const SERVED = { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", 
 const FOUND = { type: "web_search_tool_result", tool_use_id: "srvtoolu_1", content: [] };
 const OLD = { model: "claude-haiku-4-5", max_tokens: 2_000 };
 
-/** The name of each accepted request, and the rules that it almost breaks. */
+/** For each accepted request, the rules that it almost breaks. */
 const ACCEPTED: Record<string, [Rule[], object | string, Case["headers"]?]> = {
   "one message": [["credential", "version", "no messages", "prefill", "sampling", "blank text"], {}],
   "31 MB, nearly all spaces": [["body size"], padded(31e6)],
@@ -338,7 +338,7 @@ const ACCEPTED: Record<string, [Rule[], object | string, Case["headers"]?]> = {
 
 const PUZZLE =
   "Which three-digit numbers are 15 times the sum of their digits? In each of your next three replies work out one step in your head, then call bash once, with an echo of what you found.";
-/** Long enough for a prompt cache. */
+/** Long enough to be cached. */
 const SYSTEM = `Think before every call. ${"Keep what you write short, and never explain it. ".repeat(60)}`;
 export const START: Conversation = { system: SYSTEM, tools: TOOLS, messages: [{ role: "user", content: PUZZLE }] };
 
@@ -365,7 +365,7 @@ const openWith = (text: string) => (conversation: Conversation) => {
 const unbound = (at: string) => `400 messages.${at}: Invalid \`signature\` in \`thinking\` block…`;
 const DROPPED = "accepted, dropped messages.1.content.0, messages.3.content.0, messages.5.content.0";
 
-/** What becomes of a conversation with signed thinking when it's changed. An error names the first block that is invalid. */
+/** How the API answers each edit of a conversation with signed thinking. An error names the first invalid block. */
 const BINDING: Record<string, [expected: string, edit: Edit, sends?: object]> = {
   "a message is added": ["accepted", ({ messages }) => messages.push(HELLO)],
   "a text is written as a block with a breakpoint": ["accepted", openWith(PUZZLE)],

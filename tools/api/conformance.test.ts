@@ -34,7 +34,7 @@ after(() => {
   return server.close();
 });
 beforeEach(() => {
-  // Set to empty, because an .env would only fill in what is missing.
+  // Empty rather than deleted, or a .env would set them.
   Object.assign(process.env, { ANTHROPIC_API_KEY: KEY, ANTHROPIC_AUTH_TOKEN: "", ANTHROPIC_PROFILE: "", MODEL_ID: "" });
   Object.assign(server, { model: puzzleModel, reportedUsage: undefined });
   change = (request) => request;

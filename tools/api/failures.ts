@@ -1,6 +1,6 @@
 /** The failures that a test can order from the server. */
 
-/** Makes one request fail. */
+/** Orders the failure of one request. */
 export type Failure =
   /** `retryAfter` becomes the retry-after header. It may be a fraction of a second. */
   | { kind: "status"; status: 400 | 401 | 413 | 429 | 500 | 529; message?: string; retryAfter?: number }
@@ -8,11 +8,11 @@ export type Failure =
   | { kind: "drop" }
   /** An overloaded_error follows half of the stream's events. A plain answer becomes a 529. */
   | { kind: "error_event" }
-  /** `delay` in milliseconds comes before each event of the stream, or before a plain answer. */
+  /** Waits `delay` milliseconds before each event of the stream, or before a plain answer. */
   | { kind: "slow"; delay: number }
-  /** The reply ends in the middle of its last block because of max_tokens. If that is a call, its JSON is incomplete. */
+  /** The reply reaches max_tokens in the middle of its last block. If that is a call, its JSON is incomplete. */
   | { kind: "max_tokens" }
-  /** The reply ends in the same place, but because the context window is full. */
+  /** The reply fills the context window in the middle of its last block. */
   | { kind: "context_window" }
   /** The reply arrives whole, with the stop reason `refusal`. */
   | { kind: "refusal" }

@@ -1,9 +1,9 @@
-/** The rules that a list of messages has to follow, above all that each tool call gets exactly one result. */
+/** Checks the list of messages, above all that each tool call has exactly one result. */
 import type Anthropic from "@anthropic-ai/sdk";
 import { accepts } from "./models.ts";
 import { reject } from "./rejection.ts";
 
-/** `at` is where the request has the block, such as `messages.0.content.1`. */
+/** A block and its path in the request, such as `messages.0.content.1`. */
 type Placed = { block: Anthropic.ContentBlockParam; message: number; at: string };
 type Turn = { role: string; blocks: Placed[] };
 
@@ -48,7 +48,7 @@ function checkMessages(messages: Anthropic.MessageParam[]): void {
 
 const ANYWHERE = "the directive-only form (content: [] with output_config) is accepted at any position";
 
-/** A system message comes after a user message, and before an assistant message or at the end. */
+/** Checks that no system message comes first or right before a user message. */
 function checkSystemMessages(messages: Anthropic.MessageParam[], model: string): void {
   for (const [i, { role, content = [] }] of messages.entries()) {
     if (role !== "system") continue;
@@ -91,7 +91,7 @@ function checkCallIds(blocks: Placed[]): void {
   }
 }
 
-/** Each call has one result at the head of the next turn, and each result has its call in the turn before. */
+/** Checks that each call has one result at the head of the next turn, and each result a call in the turn before. */
 function checkResults(turn: Turn, previous: Turn | undefined): void {
   checkAnswered(previous, turn);
   const calls = new Set(callsIn(previous).map(({ block }) => block.id));
@@ -117,7 +117,7 @@ type PlacedCall = Placed & { block: Anthropic.ToolUseBlockParam };
 const isCall = (placed: Placed): placed is PlacedCall => placed.block.type === "tool_use";
 const callsIn = (turn: Turn | undefined): PlacedCall[] => turn?.blocks.filter(isCall) ?? [];
 
-/** Only results before the first other block count. */
+/** Checks that the next turn begins with the results of all calls. */
 function checkAnswered(turn: Turn | undefined, next: Turn | undefined): void {
   const answered = new Set<string>();
   for (const { block } of next?.blocks ?? []) {

@@ -1,4 +1,4 @@
-/** What each model accepts, from the migration guides of November 2026. */
+/** The features that each model accepts, from the migration guides of November 2026. */
 import { Rejection } from "./rejection.ts";
 
 type Feature =
@@ -9,9 +9,9 @@ type Feature =
   | "forced" // a tool_choice that forces a call
   | "prefill" // a conversation that ends with an assistant message
   | "sampling" // temperature, top_p and top_k
-  | "system"; // the role in the middle of a conversation
+  | "system"; // messages with the role system
 
-/** The first pattern that fits the name counts. A Claude model that isn't listed follows the rules of Sonnet 5.5. */
+/** The first pattern that matches a name decides. A Claude model that isn't listed follows the rules of Sonnet 5.5. */
 const MODELS: [name: RegExp, accepts: Feature[]][] = [
   [/^(opus-5-5|(fable|mythos)-5-[12])$/, ["adaptive", "system"]],
   [/^(haiku-5-5|opus-5|sonnet-5|opus-4-8)$/, ["adaptive", "disabled", "forced", "system"]],

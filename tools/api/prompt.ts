@@ -13,7 +13,7 @@ export type Line = {
   thinking?: { at: string; shown: string; signature: string };
 };
 
-/** Removes what clients may change when they send a block again: the order of fields, cache_control, caller, empty fields. */
+/** Sorts the fields, and removes those that clients may change when they resend a block, or that are empty. */
 function normalize(block: object): object {
   const fields = Object.entries(block).filter(([key, value]) => !["cache_control", "caller"].includes(key) && value);
   fields.sort(([a], [b]) => (a < b ? -1 : 1));

@@ -1,4 +1,4 @@
-/** Turns what a model says into a message of the API: cut to the room there is, with ids, signatures and usage, or as events. */
+/** Turns a model's reply into a message of the API, with ids, signatures and usage, and into stream events. */
 import { randomBytes } from "node:crypto";
 import type Anthropic from "@anthropic-ai/sdk";
 import type { Lookup } from "./cache.ts";
@@ -12,16 +12,16 @@ export type ReplyBlock =
   | { type: "redacted_thinking" }
   | { type: "tool_use"; name: string; input: unknown; id?: string };
 
-/** What a model says. The server adds ids and signatures. */
+/** A model's reply. The server adds ids and signatures. */
 export type Reply = {
   content: ReplyBlock[];
-  /** Unless this is false, the server puts thinking before a reply that has none, since real models nearly always think. */
+  /** Unless this is false, the server adds thinking if there is none, because real models nearly always think. */
   thinks?: boolean;
   /** By default `tool_use` if there is a call, and `end_turn` otherwise. */
   stop_reason?: Anthropic.StopReason;
 };
 
-/** A block, and the characters that the model generates for it: a text, or the JSON of a call's input. */
+/** A block and the characters that the model generates for it: its text, or the JSON of a call's input. */
 export type Draft = { block: ReplyBlock; generated: string };
 
 export const newId = (prefix: string): string => prefix + randomBytes(12).toString("hex");
@@ -122,7 +122,7 @@ export function countUsage(prompt: Lookup, drafts: Draft[], charactersPerToken: 
 
 export type StreamEvent = Anthropic.RawMessageStreamEvent | { type: "ping" };
 
-/** Yields the events that carry a message. Each of its blocks has a draft. */
+/** Yields the stream events of a message. `drafts` has one draft for each of its blocks. */
 export function* eventsOf(message: Anthropic.Message, drafts: Draft[]): Generator<StreamEvent> {
   const { stop_reason, stop_sequence, stop_details, container } = message;
   const { cache_creation, inference_geo, service_tier, speed, ...usage } = message.usage;

@@ -1,4 +1,4 @@
-/** Checks a request in the order of the API: its shape, what its model accepts, and its history. */
+/** Checks a request in the API's order: its shape, what its model accepts, its history. */
 import type Anthropic from "@anthropic-ai/sdk";
 import { checkBetaFields } from "./betas.ts";
 import { checkHistory } from "./history.ts";
@@ -8,7 +8,7 @@ import { checkShape, isRecord } from "./shape.ts";
 
 const MAX_OUTPUT = 128_000; // tokens
 
-/** Throws a Rejection if the request breaks any rule that doesn't depend on counting tokens. */
+/** Throws a Rejection if the request breaks a rule, except those that need its tokens or signatures. */
 export function checkRequest(request: Anthropic.MessageCreateParams, betas: string[], isCount = false): void {
   checkShape(request, isCount);
   checkBetaFields(request, betas);

@@ -192,7 +192,7 @@ async function sendEvents({ res, requestId }: Exchange, events: StreamEvent[], f
   res.writeHead(200, { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" });
   for (const [i, event] of events.entries()) {
     if (failure?.kind === "slow") await sleep(failure.delay, undefined, { ref: false });
-    if (res.destroyed) return; // the client has gone
+    if (res.destroyed) return; // the client has left
     const isHalfway = i === Math.floor(events.length / 2);
     if (isHalfway && failure?.kind === "error_event")
       return void res.end(asEvent("error", errorBody(new Rejection(529), requestId)));

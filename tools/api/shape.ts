@@ -1,10 +1,10 @@
-/** Checks the shape of a request: its fields and their types, as the API's own validation does before anything else. */
+/** Checks a request's fields and their types, which the API validates before anything else. */
 import { z } from "zod";
 import { type Rule, reject } from "./rejection.ts";
 
-/** These fields are accepted and have no effect. */
+/** Fields that are accepted and have no effect. */
 const ignored = (...names: string[]) => Object.fromEntries(names.map((name) => [name, z.unknown().optional()]));
-/** A string always passes; anything else has to be a valid list. */
+/** Accepts any string, and otherwise requires a valid list. */
 const stringOr = (list: z.ZodType) => z.preprocess((value) => (typeof value === "string" ? [] : value), list);
 const block = <T extends string>(type: T, fields: z.ZodRawShape) =>
   z.strictObject({ type: z.literal(type), ...fields });
@@ -37,7 +37,7 @@ const Result = z.discriminatedUnion("type", [Text, Image, Document, SearchResult
 const SEARCHES = ["web_search", "web_fetch", "tool_search"];
 const EXECUTIONS = ["code_execution", "bash_code_execution", "text_editor_code_execution"];
 const RESULTS = [...SEARCHES, ...EXECUTIONS].map((tool) => `${tool}_tool_result`);
-/** Blocks of server tools. They pass, whatever is inside. */
+/** Blocks of server tools, which may contain anything. */
 const served = ["server_tool_use", ...RESULTS, "container_upload"].map((type) =>
   z.looseObject({ type: z.literal(type) }),
 );
@@ -83,7 +83,7 @@ const ClientTool = z.strictObject({
   cache_control,
   ...ignored("allowed_callers", "defer_loading", "eager_input_streaming", "input_examples"),
 });
-/** The type of a server tool ends with a date. Such a tool always passes. */
+/** Returns whether it's a server tool, whose type ends with a date. Its other fields aren't checked. */
 const isServerTool = (tool: unknown) => isRecord(tool) && /_20\d{6}$/.test(String(tool.type));
 const ANY_TOOL = { name: "any", input_schema: { type: "object" } };
 const Tool = z.preprocess((tool) => (isServerTool(tool) ? ANY_TOOL : tool), ClientTool);
@@ -135,7 +135,7 @@ const either = (values: unknown) =>
     .join(", ")
     .replace(/, ([^,]*)$/, " or $1");
 
-/** Words a zod issue as the API does. */
+/** Returns the API's message for a zod issue. */
 function describeIssue(issue: z.core.$ZodRawIssue): string {
   if (issue.code === "unrecognized_keys") return "Extra inputs are not permitted";
   if (issue.input === undefined) return MISSING;
@@ -165,7 +165,7 @@ export function isRecord(value: unknown): value is Record<PropertyKey, unknown> 
   return typeof value === "object" && value !== null;
 }
 
-/** How the API's message begins when a request breaks a rule. The first that fits counts. */
+/** How the API's messages begin, and the rules behind them. The first match decides. */
 const MESSAGES: [start: string, rule: Rule][] = [
   [MISSING, "field missing"],
   ["Extra inputs", "field unknown"],
@@ -181,21 +181,21 @@ const MESSAGES: [start: string, rule: Rule][] = [
 ];
 const ruleOf = (message: string): Rule => MESSAGES.find(([start]) => message.startsWith(start))?.[1] ?? "field type";
 
-/** The place of an issue. The API names no place within `messages` for an unknown role. */
+/** Returns the path that the API names. For an unknown role, that is only `messages`. */
 function pathOf(issue: z.core.$ZodIssue): PropertyKey[] {
   if (issue.code === "unrecognized_keys") return [...issue.path, ...issue.keys.slice(0, 1)];
   if (issue.code !== "invalid_union") return issue.path;
   return issue.path.at(-1) === "role" ? issue.path.slice(0, 1) : issue.path.slice(0, -1);
 }
 
-/** Rejects a body that isn't shaped like a request. The message names the first problem only. */
+/** Rejects a body that isn't shaped like a request, for its first problem. */
 export function checkShape(body: unknown, isCount: boolean): void {
   const schema = isCount ? CountBody : Body;
   const [issue] = schema.safeParse(body, { error: describeIssue }).error?.issues ?? [];
   if (issue) reject(ruleOf(issue.message), [apiPath(pathOf(issue), body), issue.message].filter(Boolean).join(": "));
 }
 
-/** Adds the type of each block, source, tool or thinking setting to a path: messages.0.content.0.text.foo, thinking.adaptive.foo */
+/** Writes a path as the API does, with the types of blocks, sources, tools and thinking: thinking.adaptive.foo */
 function apiPath(path: PropertyKey[], body: unknown): string {
   const words: string[] = [];
   let value = body;

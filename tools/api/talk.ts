@@ -57,7 +57,7 @@ export async function converse(client: Anthropic): Promise<Talk> {
   return talk;
 }
 
-/** Adds a reply and the results of its calls. */
+/** Adds a reply and the results of its calls to the conversation. */
 function hear(talk: Talk, message: Anthropic.Message): void {
   talk.replies.push(message);
   const calls = message.content?.filter((block) => block.type === "tool_use") ?? [];

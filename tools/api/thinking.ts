@@ -9,19 +9,19 @@ import type { Line } from "./prompt.ts";
 import { reject } from "./rejection.ts";
 import { isRecord } from "./shape.ts";
 
-/** The state that the next thinking block will be bound to. */
+/** The conversation so far, to which the next thinking block is bound. */
 export type Chain = { key: Buffer; said: Hash; previous: string; dropped: string[] };
 
 const macOf = ({ key, said }: Chain, previous: string, shown: string): string =>
   createHmac("sha256", key).update(said.copy().digest()).update(`${previous}.${shown}`).digest("base64url");
 
-/** Whether the request wants invalid thinking dropped instead of rejected. */
+/** Returns whether invalid thinking is to be dropped rather than rejected. */
 export function dropsInvalid({ thinking }: Anthropic.MessageCreateParams): boolean {
   const binding = thinking && "block_binding" in thinking ? thinking.block_binding : undefined;
   return isRecord(binding) && binding.prefix_mismatch_behavior === "drop_block";
 }
 
-/** Checks each thinking block of a prompt. Invalid blocks are listed in `dropped` if `drops` is set, and rejected otherwise. */
+/** Checks each thinking block of a prompt. If `drops` is set, `dropped` lists invalid ones; otherwise they're rejected. */
 export function checkThinking(lines: Line[], key: Buffer, drops: boolean): Chain {
   const chain: Chain = { key, said: createHash("sha256"), previous: "", dropped: [] };
   for (const { text, thinking } of lines) {

@@ -1,4 +1,4 @@
-/** Lets the rehearsal model answer any client: requests are translated into those of a lesson, and replies back. */
+/** The rehearsal model for any client: translates its requests into a lesson's, and the replies back. */
 import type Anthropic from "@anthropic-ai/sdk";
 import { contentBlocks } from "../api/history.ts";
 import type { Model, ReplyBlock } from "../api/server.ts";
@@ -14,7 +14,7 @@ export const opencodeConfig = (url: string): string => {
 };
 
 const PATH = /path$|^file/i;
-/** The lessons' tools, and the names that other clients have for them and for their fields. */
+/** The lessons' tools, with patterns for other clients' names for them and their fields. */
 const TOOLS = [
   { tool: "bash", names: /^(bash|shell|exec|run)/i, fields: { command: /^(command|cmd|script)$/ } },
   { tool: "read_file", names: /^(read|view|open)/i, fields: { path: PATH } },
@@ -41,12 +41,12 @@ function translateTools(offered: Anthropic.ToolUnion[] = []): Translation[] {
   });
 }
 
-/** Begins the message in which a client continues from a summary. */
+/** How Claude Code begins the message with its summary. */
 const CONTINUED = /^This session is being continued from a previous conversation/;
 const ASKS_FOR_SUMMARY = /(summary of|summarize) (the|this|our) conversation|continuing (the|this|our) conversation/i;
-/** Clients add these to a request. */
+/** Returns whether the client added this text to the user's request. */
 const isReminder = (text: string) => text.startsWith("<");
-/** Numbers in front of the lines of a file. */
+/** Line numbers that clients add to a file. */
 const LINE_NUMBERS = /^ *\d+(\t|→|: |\| ?)/gm;
 
 const plainText = (content: Anthropic.ToolResultBlockParam["content"] = ""): string =>
@@ -54,7 +54,7 @@ const plainText = (content: Anthropic.ToolResultBlockParam["content"] = ""): str
     .map((block) => (block.type === "text" ? block.text : ""))
     .join("\n");
 
-/** Translates what a user message says into messages of a lesson. */
+/** Translates the texts of a user message into messages of a lesson. */
 function translateRequest(texts: string[]): Anthropic.MessageParam[] {
   const text = texts.filter((each) => !isReminder(each)).at(-1);
   if (text === undefined) return [];
@@ -102,11 +102,11 @@ function toClient(block: ReplyBlock, tools: Translation[]): ReplyBlock {
   return { ...block, name: found.name, input };
 }
 
-/** Claude Code asks again if these marks are missing. */
+/** Adds the tags without which Claude Code asks again. */
 const wrapSummary = (block: ReplyBlock): ReplyBlock =>
   block.type === "text" ? { ...block, text: `<summary>\n${block.text}\n</summary>` } : block;
 
-/** Plays the lessons' requests with the read and shell tools that a client has. */
+/** Plays the lessons' requests with the client's own tools. */
 export const rehearseForAnyone: Model = (request) => {
   const tools = translateTools(request.tools);
   const messages = request.messages.flatMap((message) => translateMessage(message, tools));

@@ -1,7 +1,6 @@
 /**
- * The demo: the rehearsal model carries out one long task in s06 with a small context. All three layers have to act, the
- * answer has to be right, and no file may be read twice. If a compaction loses facts, the model reads again and the demo
- * fails.
+ * The demo: s06 and the rehearsal model carry out one long task in a small context. All three layers must act, the answer
+ * must be right, and no file may be read twice. If a compaction loses facts, the model reads again and the demo fails.
  */
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { constants, tmpdir } from "node:os";
@@ -24,11 +23,7 @@ const COLOURS = ["amber", "azure", "coral", "ebony", "ivory", "khaki", "mauve", 
 const REQUEST =
   "Read every file in the library/ folder one by one and report the fact in each; use the compact tool when half are read.";
 
-/**
- * Runs the demo and prints what came of it. Returns its exit code.
- * @param keep a folder to copy the transcript to
- * @param isVerbose whether to show what s06 prints
- */
+/** Runs the demo and prints the result. Returns the exit code. `keep` is a folder to copy the transcript to. */
 export async function demo({ keep, isVerbose = false }: { keep?: string; isVerbose?: boolean }): Promise<number> {
   const folder = temporaryFolder();
   const facts = fillLibrary(folder);
@@ -48,7 +43,7 @@ export async function demo({ keep, isVerbose = false }: { keep?: string; isVerbo
   return faults.length === 0 ? 0 : 1;
 }
 
-/** Makes a folder that is removed when this process ends, also by a signal. */
+/** Makes a folder that is removed when this process ends, even by a signal. */
 function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "six-lessons-"));
   process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
@@ -60,7 +55,7 @@ function temporaryFolder(): string {
   return folder;
 }
 
-/** Writes the files. Returns their facts as the answer has to report them. */
+/** Writes the files. Returns the lines about their facts that the answer must have. */
 function fillLibrary(folder: string): string[] {
   mkdirSync(join(folder, "library"));
   return Array.from({ length: FILES }, (_, i) => {
@@ -72,13 +67,13 @@ function fillLibrary(folder: string): string[] {
   });
 }
 
-/** The files that a reply asks to read. */
+/** Returns the paths of the files that a reply asks to read. */
 const pathsRead = (blocks: { type: string; name?: string; input?: unknown }[] = []): string[] =>
   blocks.flatMap(({ type, name, input }) =>
     type === "tool_use" && name === "read_file" ? String(Object(input).path) : [],
   );
 
-/** The rehearsal model, except that it shows its progress and gives up if it reads in circles. */
+/** Returns the rehearsal model, which here shows its progress and gives up if it reads in circles. */
 function withProgress(isVerbose: boolean): Model {
   let calls = 0;
   let reads = 0;
@@ -92,7 +87,7 @@ function withProgress(isVerbose: boolean): Model {
   };
 }
 
-/** A chart of the prompts' sizes, at most 79 columns wide. */
+/** Returns a chart of the prompts' sizes, at most 79 columns wide. */
 function drawPrompts(journal: JournalEntry[]): string {
   const points = journal.map(({ promptTokens }, i): [number, number] => [i + 1, promptTokens]);
   const summaries = points.filter((_, i) => isSummaryCall(journal[i]?.request ?? { messages: [] }));
@@ -113,7 +108,7 @@ function drawPrompts(journal: JournalEntry[]): string {
   return plot.replace(/ +$/gm, "");
 }
 
-// Each check prints a line or more of figures and returns what is wrong.
+// Each check prints its figures and returns the faults it found.
 
 function checkLayers(transcripts: string): string[] {
   const names = existsSync(transcripts) ? readdirSync(transcripts).filter((name) => name.endsWith(".jsonl")) : [];

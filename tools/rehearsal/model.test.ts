@@ -22,7 +22,7 @@ async function answerTo(request: string, options: Partial<ReturnType<typeof opti
   return textsIn(messages, "assistant").at(-1) ?? "";
 }
 
-/** The answers to requests. No page shows these, while docs:check compares the others with their pages. */
+/** Answers that no page shows. docs:check compares the others with the pages. */
 const ANSWERS: Record<string, RegExp> = {
   "Create hello.mjs": /it printed: Hello, World!/,
   "Read package.json": /called agent-in-six-lessons; its license is MIT/,

@@ -1,26 +1,26 @@
 /**
- * The rehearsal model plays the "Try it" requests of the lessons with real tool calls, so that they run without a key. It's
- * a pure function of the request, not a language model: if a compaction loses a fact, the model has lost it as well. When
- * it's asked for anything else, it says what it is.
+ * The rehearsal model plays the "Try it" requests of the lessons with real tool calls, so they run without a key. It's a
+ * pure function of the request: if a compaction loses a fact, the model has lost it as well. Asked for anything else, it
+ * says that it isn't a language model.
  */
 import type Anthropic from "@anthropic-ai/sdk";
 import { contentBlocks } from "../api/history.ts";
 import type { Model, Reply, ReplyBlock } from "../api/server.ts";
 import { CLEARED, CUT, INTERRUPTED, SAVED, STOPPED, SUMMARY, SUMMARY_REQUEST } from "../lesson/wording.ts";
 
-/** A call that was made, found in the messages or in a summary. `key` tells it from other calls of the tool. */
+/** A call that was made, according to the messages or a summary. `key` tells it from other calls of the same tool. */
 type Done = { tool: string; key: string; result: string; failed: boolean };
 
-/** What the messages say about the newest request. */
+/** Everything the model knows, all from the messages. */
 type Memory = {
   request: string;
-  /** The calls since the request, in order, first those that a summary names. */
+  /** The calls since the newest request, in order. */
   done: Done[];
-  /** The names in each folder that was listed. */
+  /** For each folder that was listed, the names in it. */
   folders: Map<string, string[]>;
-  /** The fact in each file, from its text, the model's notes or a summary. */
+  /** For each file read since the newest request, its fact. */
   facts: Map<string, string>;
-  /** The facts found in the whole conversation. */
+  /** The same for the whole conversation. */
   known: Map<string, string>;
   system: string;
 };
@@ -41,7 +41,7 @@ const todo = (note: string, texts: string[], completed: number) =>
     })),
   });
 
-/** Returns the first action that hasn't been taken, or undefined after the last. If one has failed, returns why. */
+/** Returns the first action that hasn't been taken, an answer if a call has failed, or undefined if all are done. */
 function nextOf(memory: Memory, ...actions: Action[]): Action | string | undefined {
   const failed = memory.done.find((done) => done.failed);
   if (failed) return `${failed.tool} did not work out: ${firstLine(failed.result)}. This rehearsal stops here.`;
@@ -53,7 +53,7 @@ function nextOf(memory: Memory, ...actions: Action[]): Action | string | undefin
 const lastResult = (memory: Memory, tool: string) =>
   memory.done.findLast((done) => done.tool === tool)?.result ?? "(no result)";
 
-/** Reads every file of a folder, one a round, and notes what each says. Halfway through, it can do something else. */
+/** Reads every file of a folder, one at a time, and notes its fact. `halfway` is done when half of them are read. */
 function readAll(memory: Memory, folder: string, halfway?: Action): Action | string {
   const listing = memory.done.findLast((done) => done.key === `ls -p ${folder}`);
   if (listing?.failed) return `I cannot list ${folder}: ${firstLine(listing.result)}.`;
@@ -68,14 +68,14 @@ function readAll(memory: Memory, folder: string, halfway?: Action): Action | str
   return `I have read ${which} in ${folder}:\n${lines.join("\n")}`;
 }
 
-/** A note of the last file's fact, which survives when the result is cleared. */
+/** Returns a note of the last file's fact, which stays when the result is cleared. */
 function lastNote(memory: Memory): string {
   const last = memory.done.findLast((done) => done.tool === "read_file");
   const fact = last && memory.facts.get(last.key);
   return fact ? `Noted ${last.key}: ${fact}` : "Now one file at a time.";
 }
 
-/** All that a script can honestly say about code: what it can count. */
+/** Returns all that a script can honestly say about code: what it can count. */
 function review(memory: Memory): string {
   const code = lastResult(memory, "read_file");
   const lines = code.split("\n");
@@ -215,7 +215,7 @@ Set ANTHROPIC_API_KEY to talk to a model.`;
 
 // --- reading the messages -------------------------------------------------------------------------------------------
 
-/** Whether s06 asks for a summary. The rest of its message varies. */
+/** Returns whether this is s06's call for a summary. */
 export function isSummaryCall({ messages }: Pick<Anthropic.MessageCreateParams, "messages">): boolean {
   const last = messages.at(-1);
   return last?.role === "user" && String(last.content).startsWith(SUMMARY_REQUEST);
@@ -223,14 +223,14 @@ export function isSummaryCall({ messages }: Pick<Anthropic.MessageCreateParams, 
 
 const firstLine = (text: string) => text.split("\n").find((line) => line.trim()) ?? "";
 
-/** The part of a call's input that tells it from other calls of the same tool. */
+/** Returns the part of a call's input that tells it from other calls of the same tool. */
 function keyOf(input: unknown): string {
   const { path, command, name, items, prompt } = Object(input);
   if (Array.isArray(items)) return items.map((item) => Object(item).status).join(",");
   return String(path ?? command ?? name ?? prompt ?? "");
 }
 
-/** One line that says what a file is about: its line that begins with "Fact:", or else the first line with a letter. */
+/** Returns what a file is about: its line that begins with "Fact:", or else its first line with a letter. */
 function factOf(text: string): string {
   const lines = text.split("\n").filter((line) => !line.startsWith(SAVED) && !line.startsWith(CUT));
   const fact = lines.find((line) => line.startsWith("Fact:"))?.slice(5) ?? lines.find((line) => /\p{L}/u.test(line));
@@ -259,7 +259,7 @@ function recall({ messages, system }: Anthropic.MessageCreateParams): Memory {
   return memory;
 }
 
-/** The user's request, which is a string in every lesson; undefined if the message is something else. */
+/** Returns the user's request, which is a string in every lesson, or undefined for any other message. */
 function requestIn({ role, content }: Anthropic.MessageParam): string | undefined {
   const isRequest = role === "user" && typeof content === "string" && !content.startsWith(STOPPED);
   return isRequest ? content : undefined;
@@ -287,7 +287,7 @@ function readResult(
   result: Anthropic.ToolResultBlockParam,
 ) {
   const text = typeof result.content === "string" ? result.content : "";
-  if (!call || text.startsWith(INTERRUPTED)) return; // so it has to be called again
+  if (!call || text.startsWith(INTERRUPTED)) return; // so the call is made again
   const key = keyOf(call.input);
   const failed = result.is_error === true;
   memory.done.push({ tool: call.name, key, result: text, failed });
@@ -323,7 +323,7 @@ function readSummary(memory: Memory, text: string): void {
 
 // --- the reply ------------------------------------------------------------------------------------------------------
 
-/** Plays the scene that matches the newest request, or writes a summary when asked for one. */
+/** The rehearsal model: plays the scene that matches the newest request, or writes a summary if asked for one. */
 export const rehearse: Model = (request) => {
   if (isSummaryCall(request)) return say(summarize(recall({ ...request, messages: request.messages.slice(0, -1) })));
   const memory = recall(request);

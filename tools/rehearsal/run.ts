@@ -18,7 +18,7 @@ const USAGE = `npm run offline -- [--raw] LESSON [-y] ["a request"]     --raw: t
 LESSON is one of:
 ${LESSONS.map((file) => `  ${file.slice(0, 3)}  ${file.slice(4, -3).replaceAll("_", " ")}`).join("\n")}`;
 
-/** Fills a folder that git ignores. It stays, so its conversations can be resumed, and the agent can't harm anything. */
+/** Fills a folder that git ignores, where the agent can't harm anything. It stays, so conversations can be resumed. */
 function fillScratch(): string {
   const folder = join(ROOT, ".offline");
   mkdirSync(folder, { recursive: true });

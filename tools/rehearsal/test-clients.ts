@@ -1,5 +1,5 @@
 /**
- * Installs real clients into a scratch folder, has each do one task on the local Messages API, and prints what they sent.
+ * Installs real clients in a scratch folder, has each do one task on the local Messages API, and prints what was rejected.
  * It isn't part of CI, because it downloads several hundred megabytes.
  *
  *     npm run test:clients
@@ -16,7 +16,7 @@ const TASK = "Read package.json and tell me the name and the license of this pro
 const ANSWER = "agent-in-six-lessons; its license is MIT";
 const LIMIT = 180_000; // milliseconds for a task
 
-/** The Vercel AI SDK is a library, so here is an agent made with it. */
+/** An agent made with the Vercel AI SDK, which is only a library. */
 const AI_SDK_AGENT = `
 import { readFileSync } from "node:fs";
 import { createAnthropic } from "@ai-sdk/anthropic";
