@@ -3,6 +3,8 @@ import { posix, relative } from "node:path";
 import type { MarkdownRenderer } from "vitepress";
 import { functionAround } from "../../lesson/lines.ts";
 import type { Lesson } from "../../lesson/source.ts";
+import { placeOf, player } from "../player/player.ts";
+import { SECTIONS } from "../player/sections.ts";
 import { addedLines, type Highlight } from "./code.ts";
 import {
   addressOnSite,
@@ -14,8 +16,6 @@ import {
   translated,
   withClone,
 } from "./files.ts";
-import { placeOf, player } from "./player.ts";
-import { SECTIONS } from "./sections.ts";
 import { words } from "./words.ts";
 
 type Env = { path: string; realPath?: string; isCounterpart?: boolean };

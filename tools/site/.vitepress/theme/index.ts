@@ -1,12 +1,12 @@
 import { inBrowser, onContentUpdated, type Theme } from "vitepress";
 import DefaultTheme from "vitepress/theme-without-fonts";
 import { h } from "vue";
+import { startPlayers } from "../../player/playback.ts";
 import ContextViewer from "./ContextViewer.vue";
 import { sameSection } from "./languages.ts";
-import { startPlayers } from "./playback.ts";
 import { showLinesOfAddress } from "./source.ts";
 import "./style.css";
-import "./player.css";
+import "../../player/player.css";
 
 export default {
   extends: DefaultTheme,

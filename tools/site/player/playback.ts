@@ -1,5 +1,5 @@
-/** Plays the recorded runs on a page step by step. `player.ts`, beside the config, put everything they show into the page. */
-import type { Step } from "../steps.ts";
+/** Plays the recorded runs on a page step by step. `player.ts` has put all that they show into the page. */
+import type { Step } from "./steps.ts";
 
 const TOP = 100; // pixels that the menus cover
 const READ = 0.4; // a heading in this top part of the window begins the section being read

@@ -2,8 +2,8 @@
 import { functionAround, type LineName, lineNamed } from "../../lesson/lines.ts";
 import type { Lesson } from "../../lesson/source.ts";
 import { type Compaction, fatesOf, type Message, messagesAt, type Timeline, totalOf } from "../../trace/timeline.ts";
+import { words } from "../.vitepress/words.ts";
 import { type Call, type Conversation, callAt, type Run, readRun } from "./run.ts";
-import { words } from "./words.ts";
 
 /** What a model call sends, in tokens. */
 export type Request = {

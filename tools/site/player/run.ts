@@ -8,7 +8,7 @@ import {
   messagesAt,
   type Timeline,
 } from "../../trace/timeline.ts";
-import { isInRepository, textOfFile } from "./files.ts";
+import { isInRepository, textOfFile } from "../.vitepress/files.ts";
 
 export type Call = {
   /** The compactions before it, each with the messages that were added before that. */

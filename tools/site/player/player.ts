@@ -2,11 +2,11 @@
 import { lineNamed } from "../../lesson/lines.ts";
 import type { Lesson } from "../../lesson/source.ts";
 import type { Block } from "../../trace/timeline.ts";
-import { type Highlight, highlightLines, lessonCalled } from "./code.ts";
+import { type Highlight, highlightLines, lessonCalled } from "../.vitepress/code.ts";
+import { number, words } from "../.vitepress/words.ts";
 import type { Run } from "./run.ts";
 import { SECTIONS } from "./sections.ts";
 import { type Item, type Request, type Step, stepsOf } from "./steps.ts";
-import { number, words } from "./words.ts";
 
 type Labels = ReturnType<typeof words>["player"];
 const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
