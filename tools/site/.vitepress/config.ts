@@ -85,7 +85,7 @@ function locale(prefix: string): LocaleSpecificConfig<DefaultTheme.Config> & { l
       nav: [...groups, viewer],
       sidebar: [...groups, viewer],
       outline: { level: [2, 3] },
-      socialLinks: socialLinks(),
+      socialLinks,
       footer: { message: footer },
       ...(prefix && ZH),
     },

@@ -45,12 +45,11 @@ export function counterpartOf(file: string): string | undefined {
 
 /** The repository's address, which CI sets when it publishes the site. */
 const { REPOSITORY } = process.env;
-export const socialLinks = (repository = REPOSITORY) =>
-  repository ? [{ icon: "github" as const, link: repository, ariaLabel: "repository" }] : [];
+export const socialLinks = REPOSITORY ? [{ icon: "github" as const, link: REPOSITORY, ariaLabel: "repository" }] : [];
 /** Puts `git clone` before the first commands of a page. */
-export const withClone = (text: string, repository = REPOSITORY) =>
-  repository
-    ? text.replace(/^(```sh\n)(?=npm ci )/m, `$1git clone ${repository} && cd ${basename(repository)}\n`)
+export const withClone = (text: string) =>
+  REPOSITORY
+    ? text.replace(/^(```sh\n)(?=npm ci )/m, `$1git clone ${REPOSITORY} && cd ${basename(REPOSITORY)}\n`)
     : text;
 
 /** The address for a link in `from`. VitePress checks that the page exists. */

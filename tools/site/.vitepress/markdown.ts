@@ -163,7 +163,7 @@ function shapeTable(table: Token, tokens: Token[]): void {
 
 function setRenderers(md: MarkdownRenderer): void {
   const highlight: Highlight = (...args) => md.options.highlight?.(...args) ?? "";
-  const { fence, image, text } = md.renderer.rules;
+  const { fence, image } = md.renderer.rules;
   md.renderer.rules.image = (tokens, i, ...rest) => {
     const html = image?.(tokens, i, ...rest) ?? "";
     const narrow = tokens[i]?.attrGet("src")?.replace(/\.svg$/, ".narrow.svg") ?? ""; // drawn for narrow screens
@@ -183,8 +183,6 @@ function setRenderers(md: MarkdownRenderer): void {
     const drawn = /[│▶▼┘█]| \| /.test(content) ? html.replace('class="', 'class="drawn ') : aligned;
     return drawn.replace(ARROW, "<i>$&</i>").replace(WIDE, '<i class="wide">$&</i>');
   };
-  // or Vue would evaluate what stands between two braces
-  md.renderer.rules.text = (...args) => (text?.(...args) ?? "").replaceAll("{{", "&#123;&#123;");
 }
 
 /** What stands before the last column in a listing of messages. */

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
 import { after } from "node:test";
 import { fileURLToPath } from "node:url";
-import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { type BrowserContextOptions, chromium, type Page } from "playwright-core";
 
 const DIST = fileURLToPath(new URL("../.vitepress/test", import.meta.url));
 const BASE = "/six-lessons/"; // npm run test:site builds for this path, so that links without it fail
@@ -36,11 +36,6 @@ const server = createServer(({ url = "" }, response) => {
 await new Promise((resolve) => server.once("listening", resolve));
 export const siteOrigin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 export const urlOf = (page: string) => `${siteOrigin}${BASE}${page}`;
-/** The page at an address, if the address is on the site. */
-export const pageAt = (address: string) =>
-  address.startsWith(siteOrigin + BASE)
-    ? decodeURI(new URL(address).pathname.slice(BASE.length)).replace(/(^|\/)$/, "$1index.html")
-    : undefined;
 
 /** The installed Chromium, or else the one from a package, which runs on Linux. */
 async function findChromium(): Promise<string> {
@@ -80,24 +75,13 @@ export async function openPage(tab: Page, page: string): Promise<void> {
   await tab.waitForFunction('"__vue_app__" in document.querySelector("#app")');
 }
 
-const contexts = new Map<string, Promise<BrowserContext>>();
-/** Tests with the same options share a context, and so its cache. */
-function contextFor(options: BrowserContextOptions): Promise<BrowserContext> {
-  const key = JSON.stringify(options);
-  const context = contexts.get(key) ?? browser.newContext(options);
-  contexts.set(key, context);
-  context.then((opened) => opened.once("close", () => contexts.delete(key)));
-  return context;
-}
-
-/** Opens a page in a tab of its own and closes the tab after the work. */
+/** Opens a page in a tab with a cache and options of its own, and closes the tab after the work. */
 export async function inTab<Result>(
   page: string,
   options: BrowserContextOptions,
   work: (page: Page) => Promise<Result>,
 ): Promise<Result> {
-  const context = await contextFor({ viewport: WIDE, ...options });
-  const tab = await context.newPage();
+  const tab = await browser.newPage({ viewport: WIDE, ...options });
   tab.setDefaultTimeout(120_000); // a busy machine is slow
   try {
     await (options.javaScriptEnabled === false ? tab.goto(urlOf(page)) : openPage(tab, page));

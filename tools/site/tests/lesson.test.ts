@@ -124,17 +124,6 @@ describe("a lesson beside its run", () => {
     });
   });
 
-  test("a menu above the text leads to each section", async () => {
-    await inTab(S01, {}, async (page) => {
-      await page.click('.VPLocalNav button:has-text("On this page")');
-      await page.click('.VPLocalNav a:has-text("Try it")');
-      await page.waitForFunction(() => {
-        const { top = -1 } = document.querySelector("#try-it")?.getBoundingClientRect() ?? {};
-        return top >= 100 && top < 200;
-      });
-    });
-  });
-
   test("nothing moves while the scripts of a page arrive", async () => {
     for (const path of [S01, "index.html"])
       await inTab(path, {}, async (page) => {
