@@ -73,8 +73,8 @@ test("a transcript of 50 MB opens, and the End key goes to its last call", async
     { role: "assistant", content: [{ type: "tool_use", id: "t", name: "bash", input: { command: "ls" } }] },
     { role: "user", content: [{ type: "tool_result", tool_use_id: "t", content: "word ".repeat(4_000) }] },
   ];
-  const lines = round.map((message) => `${JSON.stringify({ message })}\n`).join("");
-  writeFileSync(large, `{"message":{"role":"user","content":"List the files."}}\n${lines.repeat(2_500)}`);
+  const lines = round.map((message) => `${JSON.stringify({ message, state: {} })}\n`).join("");
+  writeFileSync(large, `{"message":{"role":"user","content":"List the files."},"state":{}}\n${lines.repeat(2_500)}`);
   try {
     await inViewer({}, async (page) => {
       await openFile(page, large, "2,500 model calls");
