@@ -9,7 +9,7 @@ export function startPlayers(): void {
   for (const root of document.querySelectorAll<HTMLElement>(".player:not([data-step])")) new Player(root);
 }
 
-/** The milliseconds it takes to read a step's sentence. A Chinese character takes as long as a short word. */
+/** Returns the milliseconds it takes to read a step's sentence. A Chinese character takes as long as a short word. */
 const timeFor = ({ says, code = "" }: Step) => 1_200 + 45 * (says + code).replace(/\p{Script=Han}/gu, "word").length;
 
 class Player {
@@ -81,14 +81,15 @@ class Player {
   }
 
   showRequest({ request }: Step): void {
-    const { label, read, fresh, without, cache, state } = request;
+    const { label, read, fresh, tokensBefore, cache, state } = request;
     const place = this.find(".request");
     const { span, unit } = place.dataset;
     const format = (tokens: number) => tokens.toLocaleString("en-US");
     place.className = `request ${state}`;
     this.find(".label").textContent = label;
     this.find(".total").textContent = fresh ? `${format(read + fresh)} ${unit}` : "";
-    this.find(".without").style.cssText = without ? `width: ${(100 * without) / Number(span)}%` : "display: none";
+    this.find(".before").hidden = tokensBefore === 0;
+    this.find(".before").style.width = `${(100 * tokensBefore) / Number(span)}%`;
     this.find(".cache").textContent = cache;
     for (const [name, tokens] of Object.entries({ read, fresh })) {
       this.find(`.meter .${name}`).style.width = fresh ? `${(100 * tokens) / Number(span)}%` : "0";
@@ -96,7 +97,7 @@ class Player {
     }
   }
 
-  /** Shortens earlier rounds to a line for each message, and scrolls to what was added last. */
+  /** Shortens the messages of earlier rounds to a line each, and scrolls to the newest message. */
   showMessages(): void {
     const { now } = this;
     const began = this.steps.findLastIndex(({ mark }, i) => i <= now && mark);
@@ -125,7 +126,7 @@ class Player {
     this.find(".play").textContent = this.find(".play").dataset.play ?? "";
   }
 
-  /** The reader takes over: playing stops, and so does following the text. */
+  /** Shows a step that the reader chose, and stops playing and following the text. */
   take(step: number): void {
     this.stop();
     this.setFollowing(false);
@@ -174,7 +175,7 @@ class Player {
     this.slider.addEventListener("input", () => this.take(Number(this.slider.value)));
   }
 
-  /** Where the player stands beside the text, reading on shows the step or the lines of the current section. */
+  /** If the player is beside the text, scrolling shows the step or the lines of the section being read. */
   watch(): void {
     const sections = [...document.querySelectorAll<HTMLElement>(".vp-doc :is([data-at], [data-lines])")];
     let shown: HTMLElement | undefined;
@@ -212,7 +213,7 @@ class Player {
   }
 }
 
-/** The section that the address names if its heading is in the top part of the window, or else the first one there. */
+/** Returns the section that the address names if its heading is in the top part of the window, or else the first there. */
 function sectionBeingRead(sections: HTMLElement[]): HTMLElement | undefined {
   const topOf = (section: HTMLElement) => section.getBoundingClientRect().top;
   const isAtEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;

@@ -1,4 +1,4 @@
-/** A recorded run of a lesson as HTML: the script, what the next model call sends, the messages. All steps are in the page. */
+/** Writes the HTML of a recorded run: the script, the size of the prompt, the messages and the controls, for all steps. */
 import { lineNamed } from "../../lesson/lines.ts";
 import type { Lesson } from "../../lesson/source.ts";
 import type { Block } from "../../trace/timeline.ts";
@@ -11,7 +11,7 @@ import { type Item, type Request, type Step, stepsOf } from "./steps.ts";
 type Labels = ReturnType<typeof words>["player"];
 const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
 
-/** Beside a lesson it has the whole script; on the front page it has only the loop, and a caption. */
+/** Returns a player with the whole script, or for the front page, with only the loop and a caption. */
 export function player(name: string, prefix: string, highlight: Highlight, isWhole: boolean): string {
   const lesson = lessonCalled(name);
   const labels = words(prefix).player;
@@ -31,8 +31,8 @@ ${controlPane(steps, run.threshold, span, labels)}
 </section>`;
 }
 
-const TALL = 16; // lines: of a longer loop a part is shown
-const PART = 6;
+const TALL = 16; // lines of a loop that is shown whole
+const PART = 6; // lines that a longer loop shows
 
 function scriptPane(lesson: Lesson, highlight: Highlight, isWhole: boolean): string {
   const start = lineNamed("start", lesson);
@@ -44,33 +44,31 @@ function scriptPane(lesson: Lesson, highlight: Highlight, isWhole: boolean): str
   return `<pre class="script numbered vp-code" style="--lines: ${height}" tabindex="0" aria-label="${lesson.file}"><code>${rest(lines.slice(0, start))}${loop}${rest(lines.slice(end + 1))}</code></pre>`;
 }
 
-/** How many tokens the whole width of the bar, or the height of a column, stands for. */
-function widestPrompt({ threshold, parent, tasks }: Run): number {
-  const sizes = [parent, ...tasks].flatMap(({ calls }) =>
-    calls.flatMap(({ modelCall, compactions }) => [
-      modelCall.tokens,
-      ...compactions.map(({ compaction }) => compaction.before.tokens),
-    ]),
-  );
+/** Returns the tokens that the whole width of the bar, or the height of a column, stands for. */
+function widestPrompt({ threshold, calls }: Run): number {
+  const sizes = calls.flatMap(({ modelCall, compactions }) => [
+    modelCall.tokens,
+    ...compactions.map(({ compaction }) => compaction.before.tokens),
+  ]);
   return 1.05 * Math.max(threshold, ...sizes);
 }
 
 /** A lesson without a threshold has no bar. */
-function requestPane({ threshold, parent, tasks }: Run, span: number, request: Request, labels: Labels): string {
+function requestPane({ threshold, calls }: Run, span: number, request: Request, labels: Labels): string {
   const { label, read, fresh, cache } = request;
-  const isCached = [parent, ...tasks].some(({ calls }) => calls.some(({ modelCall }) => modelCall.usage?.read));
+  const isCached = calls.some(({ modelCall }) => modelCall.usage?.read);
   const count = (name: string, text: string) => `<span><i class="${name}"></i> ${text}</span>`;
   return `<div class="request" data-span="${span}" data-unit="${labels.unit}">
 <p><b class="label">${label}</b> <b class="total">${number(read + fresh)} ${labels.unit}</b> <span class="cache">${cache}</span></p>
-<div class="meter"${threshold ? "" : " hidden"}><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i><i class="without"></i><i class="threshold" style="left: ${(100 * threshold) / span}%"></i></div>
+<div class="meter"${threshold ? "" : " hidden"}><i class="read" style="width: ${(100 * read) / span}%"></i><i class="fresh" style="width: ${(100 * fresh) / span}%"></i><i class="before"></i><i class="threshold" style="left: ${(100 * threshold) / span}%"></i></div>
 <p class="counts"${isCached ? "" : " hidden"}>${count("read", `${labels.read} <b>${number(read)}</b>`)}${count("fresh", `${labels.fresh} <b>${number(fresh)}</b>`)}${threshold ? count("threshold", labels.threshold(threshold)) : "<span></span>"}</p>
 </div>`;
 }
 
-const APART = 0.07; // of the slider: nearer to each other than this, two texts would overlap
+const APART = 0.07; // of the slider, the least distance between two texts
 const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 
-/** The tokens of the model calls at their steps, without those that have no room. */
+/** Returns the texts below the slider by step: the tokens of each model call, where they fit. */
 function markTexts(steps: Step[]): Map<number, string> {
   const texts = new Map<number, string>();
   let next = 0;
@@ -83,7 +81,7 @@ function markTexts(steps: Step[]): Map<number, string> {
   return texts;
 }
 
-/** Above the slider each model call has a column, and below it its tokens. A full column stands for `span` tokens. */
+/** Each model call has a column above the slider and its tokens below. A full column stands for `span` tokens. */
 function controlPane(steps: Step[], threshold: number, span: number, labels: Labels): string {
   const button = (name: "previous" | "next", sign: string) =>
     `<button type="button" data-do="${name}" title="${labels[name]}" aria-label="${labels[name]}">${sign}</button>`;
@@ -123,7 +121,7 @@ const data = (steps: Record<string, number | undefined>) =>
     .join(" ");
 
 const LINES = 6; // of a block
-const NOTE_LINES = 12; // of what the program itself wrote: a summary is shown whole
+const NOTE_LINES = 12; // of what the program itself wrote, enough for a whole summary
 const WIDTH = 240; // characters of a line
 
 function showBlock({ kind, tool, text, original }: Block, from: number, labels: Labels): string {
@@ -138,7 +136,7 @@ function showBlock({ kind, tool, text, original }: Block, from: number, labels: 
   return `<div class="${classes}" data-from="${from}"><small>${label}</small><pre>${escaped(cut)}</pre>${rest}</div>`;
 }
 
-/** Where a section leads to: the step that it is about, or the first and the last line. @throws when there is none */
+/** Returns the step or the lines that `SECTIONS` names for a section, if any. Throws if the run or the script lacks them. */
 export function placeOf(name: string, section: string): { at?: number; lines?: string } {
   const wanted = SECTIONS[name]?.[section];
   if (wanted === undefined) return {};

@@ -1,4 +1,4 @@
-/** A recorded run as its model calls: what was added to the messages before each, and what a compaction made of them. */
+/** Splits a recorded run into its model calls, each with the messages and compactions that came before it. */
 import { readTimeline } from "../../trace/read-timeline.ts";
 import {
   type Compaction,
@@ -11,9 +11,9 @@ import {
 import { isInRepository, textOfFile } from "../.vitepress/files.ts";
 
 export type Call = {
-  /** The compactions before it, each with the messages that were added before that. */
+  /** The compactions since the previous model call, each with the messages that were added before it. */
   compactions: { added: Message[]; compaction: Compaction }[];
-  /** The messages that were added since then. */
+  /** The messages that were added after the last of these compactions. */
   added: Message[];
   modelCall: ModelCall;
   reply: Message;
@@ -21,11 +21,12 @@ export type Call = {
 export type Conversation = { timeline: Timeline; calls: Call[] };
 export type Run = {
   command: string;
-  /** Tokens of a prompt from which the lesson compacts; 0 if it never does. */
+  /** The prompt size in tokens where compaction begins, or 0 if the lesson doesn't compact. */
   threshold: number;
   parent: Conversation;
-  /** The subagents' conversations, in their order. */
-  tasks: Conversation[];
+  subagent?: Conversation;
+  /** The model calls of the lesson and its subagent. */
+  calls: Call[];
 };
 
 /** Reads the run of a lesson that `npm run docs:sync` has recorded. */
@@ -34,9 +35,10 @@ export function readRun(lesson: string): Run {
   const task = `tools/docs/runs/tasks/${lesson}.jsonl`;
   const { command } = JSON.parse(text.slice(0, text.indexOf("\n")));
   const parent = conversationIn(text);
+  const subagent = isInRepository(task) ? conversationIn(textOfFile(task)) : undefined;
   const { capacity } = parent.timeline;
   const threshold = capacity?.kind === "threshold" ? capacity.tokens : 0;
-  return { command, threshold, parent, tasks: isInRepository(task) ? [conversationIn(textOfFile(task))] : [] };
+  return { command, threshold, parent, subagent, calls: [...parent.calls, ...(subagent?.calls ?? [])] };
 }
 
 function conversationIn(text: string): Conversation {
@@ -46,7 +48,7 @@ function conversationIn(text: string): Conversation {
   const addedUntil = ({ epoch, length }: Extent) => messagesAt(timeline, { epoch, length }, known.length);
   const calls = modelCalls.map((modelCall, i): Call => {
     const before = compactions.filter((compaction) => compaction.modelCall === i);
-    const told = before.map((compaction) => {
+    const withMessages = before.map((compaction) => {
       const added = addedUntil(compaction.before);
       known = compaction.after;
       return { added, compaction };
@@ -56,14 +58,7 @@ function conversationIn(text: string): Conversation {
     const [reply] = messagesAt(timeline, { epoch: modelCall.epoch, length }, modelCall.length);
     if (!reply) throw new Error("a model call without a reply");
     known = { epoch: modelCall.epoch, length: modelCall.length + reply.blocks.length };
-    return { compactions: told, added, modelCall, reply };
+    return { compactions: withMessages, added, modelCall, reply };
   });
   return { timeline, calls };
-}
-
-/** @throws if the run ends without a reply */
-export function callAt({ calls }: Conversation, at: number): Call {
-  const call = calls[at];
-  if (!call) throw new Error("a run ends with a reply");
-  return call;
 }

@@ -13,7 +13,7 @@ const markedLine = (page: Page) => page.innerText(".player .script .marked");
 const countMessages = (page: Page) => page.locator(".player li:is(.user, .assistant):visible").count();
 const stepShown = async (page: Page) =>
   (await page.innerText(".player .count")).split(" / ").map(Number) as [number, number];
-/** Goes through all steps within the page. @returns what `look` saw at each */
+/** Goes through all steps within the page and returns what `look` saw at each. */
 const lookAtSteps = <Seen>(page: Page, look: (player: Element) => Seen): Promise<Seen[]> =>
   page.locator(".player").evaluate((player, source) => {
     const look: (player: Element) => Seen = new Function(`const __name = (named) => named; return ${source}`)(); // esbuild adds calls of __name
