@@ -1,5 +1,5 @@
-// When and how the agent forgets, and what it keeps, in the order of the lesson's regions. To test other thresholds, it
-// imports the lesson again with other environment variables.
+// When and how the agent forgets, and what it keeps: thresholds, layers, transcript, recovery, resume, the program. To
+// test other thresholds, it imports the lesson again with other environment variables.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";

@@ -16,7 +16,7 @@ import { checkTranslation } from "./translation.ts";
  * `sync` writes the generated parts into a project's pages, and `check` looks for parts that are stale and other problems.
  * @returns the problems, as `file:line: text`
  */
-export async function docs(mode: "sync" | "check", root: string): Promise<string[]> {
+export async function processPages(mode: "sync" | "check", root: string): Promise<string[]> {
   const failures: string[] = [];
   const report: Report = (where, what) => failures.push(`${where}: ${what}`);
   const project = { root, lessons: readLessons(root), record: recorder(root) };

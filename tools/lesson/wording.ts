@@ -24,7 +24,7 @@ export const COLD_LINES_AT_50000 = `\
   if (isTooLong()) clearOldResults(messages, options, 20_000);
   if (isTooLong()) await autoCompact(messages, "auto", options);`;
 
-/** What a run can point to: a part of each line. All of them come after the first. */
+/** Text that identifies each line a recorded run points to. The search begins at `start`. */
 export const LINES = {
   start: "function agentLoop",
   again: 'role: "user", content: request }',

@@ -53,7 +53,7 @@ export type Rewrite = {
   usage?: Usage; // what the call that wrote the summary took
   model?: string;
 };
-/** The results of these calls leave the history. */
+/** The results of these calls are replaced by a short placeholder. */
 export type Clear = { type: "clear"; callIds: string[]; time?: number };
 export type SessionEvent = Message | Rewrite | Clear;
 

@@ -1,4 +1,4 @@
-/** Numbers and names as the viewer writes them in any language, sums and groups. */
+/** Formats numbers and names the same way in every language, and adds up and groups items. */
 
 export const whole = (value: number) => Math.round(value).toLocaleString("en-US");
 export const counted = (count: number, one: string, many = `${one}s`) => `${whole(count)} ${count === 1 ? one : many}`;

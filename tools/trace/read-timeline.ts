@@ -273,7 +273,7 @@ function toTimeline(builder: Builder) {
   return { modelCalls, series, isCounted, charsPerToken: builder.charsPerToken ?? ratio };
 }
 
-// --- files -----------------------------------------------------------------------------------------------------------
+// --- the timeline -----------------------------------------------------------------------------------------------------
 
 /** The newest threshold in a transcript of s06. */
 function thresholdIn(steps: SessionEvent[]): Capacity | undefined {

@@ -4,7 +4,7 @@ import { sumOf } from "../trace/prices.ts";
 import { type Block, dollarsOf, type Missed, type ModelCall, type Timeline } from "../trace/timeline.ts";
 import { lostIn } from "./lost.ts";
 
-/** Model calls are indexes, and sizes are tokens. */
+/** Sizes are in tokens. A single model call is given by its index. */
 export type Diagnosis = {
   calls: number;
   sent: number; // the size of all prompts together

@@ -48,7 +48,7 @@ export function lostIn(timeline: Timeline, { before, after, isSummary }: Compact
   return LOST_KINDS.flatMap((kind) => sorted.filter((each) => each.kind === kind));
 }
 
-/** A path may also be written from some folder on. Only its longest form stays, with the weight of all. */
+/** The same file may appear as src/a.ts and /app/src/a.ts. Keeps the longest path, with the weight of all. */
 function mergePaths(lost: Lost[]): Lost[] {
   const byEnd = new Map<string, Lost>();
   return lost

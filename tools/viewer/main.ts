@@ -5,7 +5,7 @@ import { make, makeButton } from "./elements.ts";
 import { type Language, WORDS, type Words } from "./languages.ts";
 import { makeSession, type OpenSession } from "./session.ts";
 import { makeSessions } from "./sessions-list.ts";
-import type { Question, WorkerReply } from "./worker.ts";
+import type { LoadRequest, WorkerReply } from "./worker.ts";
 
 export type ViewerOptions = {
   source?: { name: string; url: string }; // the session to open first
@@ -36,7 +36,7 @@ export function mount(element: HTMLElement, { source, served, lang = "en" }: Vie
   let file = "";
   let worker: Worker | undefined;
 
-  function loadSession(question: Question, step?: Step): void {
+  function loadSession(question: LoadRequest, step?: Step): void {
     let shown: Partial<OpenSession> = { step };
     const showProblem = (reason: string) => {
       status.textContent = reason;

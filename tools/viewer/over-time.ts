@@ -99,14 +99,14 @@ function sliceCalls(timeline: Timeline, { from, to }: Range): Timeline {
   return { ...timeline, modelCalls, compactions: clip(timeline.compactions), requests: clip(timeline.requests) };
 }
 
-type Pointed = {
+type ChartHandlers = {
   inspect: (view: View, call: number, height: number) => void;
   selectAndFocus: (step: Step) => void;
   zoom: (range: Range) => void;
 };
 
 /** A chart that reports what the pointer is at, what is clicked and which calls a drag covers. */
-function makeChart(timeline: Timeline, view: View, place: Place, { inspect, selectAndFocus, zoom }: Pointed) {
+function makeChart(timeline: Timeline, view: View, place: Place, { inspect, selectAndFocus, zoom }: ChartHandlers) {
   const { compactions } = timeline;
   const cursor = make("div", { className: "cv-cursor" });
   const dragged = make("div", { className: "cv-dragged", hidden: true });

@@ -44,7 +44,12 @@ export function makeSession(
     makeDiagnosis(timeline, words, jumpTo),
     make("h2", {}, words.overTime),
     overTime.element,
-    make("div", { className: "cv-columns" }, makeRequests(timeline, words, jumpTo), makeJumps(timeline, words, jumpTo)),
+    make(
+      "div",
+      { className: "cv-columns" },
+      makeRequests(timeline, words, jumpTo),
+      makeCompactionList(timeline, words, jumpTo),
+    ),
     detail,
     makeSources(timeline, words),
   );
@@ -117,7 +122,7 @@ function makeRequests({ requests, blocks, modelCalls }: Timeline, words: Words, 
 }
 
 /** Lists the compactions with their place, trigger and sizes. */
-function makeJumps({ compactions, modelCalls }: Timeline, words: Words, jumpTo: JumpTo): HTMLElement {
+function makeCompactionList({ compactions, modelCalls }: Timeline, words: Words, jumpTo: JumpTo): HTMLElement {
   const textsFor = ({ modelCall, trigger, before, after }: Compaction) => {
     const sizes = `${whole(before.tokens)} → ${whole(after.tokens)}`;
     return [words.beforeCall(modelCall + 1, modelCalls.length), words.named(words.triggers[trigger] ?? trigger, sizes)];

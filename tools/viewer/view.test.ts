@@ -8,7 +8,7 @@ import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { claude, linesOf, own, reply, said, text, user } from "../trace/test-lines.ts";
 import type { ListedSession } from "./sessions-list.ts";
-import type { Question, WorkerReply } from "./worker.ts";
+import type { LoadRequest, WorkerReply } from "./worker.ts";
 
 const root = mkdtempSync(join(tmpdir(), "viewer-"));
 after(() => rmSync(root, { recursive: true }));
@@ -114,7 +114,7 @@ test("the worker follows a file that grows, starts over when it shrinks and repo
   const { url, end } = await serve(root, file);
   const answers: WorkerReply[] = [];
   let wake = () => {};
-  let ask: (event: { data: Question }) => void = () => {};
+  let ask: (event: { data: LoadRequest }) => void = () => {};
   const self = { addEventListener: (_: string, listener: typeof ask) => (ask = listener) };
   const postMessage = (answer: WorkerReply) => {
     answers.push(answer);

@@ -62,7 +62,7 @@ async function sendSession(file: string, known: string | undefined, response: Se
   else await pipeline(createReadStream(file), response.setHeader("etag", etag));
 }
 
-/** Bundles the page's files. The worker keeps the name that main.ts asks for. */
+/** Bundles the page's files. main.ts loads the worker by the URL of its source, so the bundle is served under that name. */
 async function bundle(): Promise<Map<string, string>> {
   const entryPoints = ["page.ts", "worker.ts", "style.css"].map((name) => join(HERE, name));
   const options = { bundle: true, minify: true, format: "esm", write: false } as const;
@@ -106,7 +106,8 @@ async function main(): Promise<void> {
       sessions = findSessions(path);
       await pipeline(listSessions(sessions), response);
     } else if (pathname === "/session" && isListed) await sendSession(asked, headers["if-none-match"], response);
-    else if (text) response.setHeader("content-type", `${types[url] ?? "text/javascript"}; charset=utf-8`).end(text);
+    else if (text)
+      response.setHeader("content-type", `${types[pathname] ?? "text/javascript"}; charset=utf-8`).end(text);
     else response.writeHead(404).end();
   }
   const server = createServer((request, response) => {

@@ -3,7 +3,7 @@ import { readTimeline } from "../trace/read-timeline.ts";
 import type { Timeline } from "../trace/timeline.ts";
 
 /** A chosen file or an address. With `isLive`, the address is fetched again every second. */
-export type Question = { name: string; file?: Blob; url?: string; isLive?: boolean };
+export type LoadRequest = { name: string; file?: Blob; url?: string; isLive?: boolean };
 /** `isNew` means that this isn't a longer version of the same file. */
 export type WorkerReply = (Timeline & { isNew: boolean }) | { error: string };
 
@@ -21,7 +21,7 @@ async function fetchText(url: string): Promise<string> {
   return response.text();
 }
 
-async function answerQuestion({ file, url = "", isLive }: Question): Promise<void> {
+async function answerQuestion({ file, url = "", isLive }: LoadRequest): Promise<void> {
   postTimeline(file ? await file.text() : await fetchText(url));
   while (isLive) {
     await new Promise((resolve) => setTimeout(resolve, 1_000));
@@ -29,6 +29,6 @@ async function answerQuestion({ file, url = "", isLive }: Question): Promise<voi
   }
 }
 
-self.addEventListener("message", ({ data }: MessageEvent<Question>) => {
+self.addEventListener("message", ({ data }: MessageEvent<LoadRequest>) => {
   answerQuestion(data).catch((error: Error) => postMessage({ error: error.message } satisfies WorkerReply));
 });
