@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
-import { builtPages, inTab, openPage, PHONE, siteOrigin, WIDE } from "./browser.ts";
+import { builtPages, htmlOf, inTab, openPage, PHONE, siteOrigin, urlOf, WIDE } from "./browser.ts";
 
 // The following functions run in the page, so they can't call anything outside themselves.
 
@@ -73,4 +73,16 @@ test("every page loads without errors or requests to other sites, and nothing is
   const half = Math.ceil(builtPages.length / 2);
   const wrong = await Promise.all([findBroken(builtPages.slice(0, half)), findBroken(builtPages.slice(half))]);
   assert.deepEqual(wrong.flat(), []);
+});
+
+// VitePress checks neither the menu nor links to source files.
+test("every link within the site leads to a page", () => {
+  const addressOf = (link: string, from: string) =>
+    new URL(link, urlOf(from)).href.replace(/(index\.html)?(#.*)?$/, "");
+  const pages = new Set(builtPages.map((page) => addressOf("", page)));
+  const linksOn = (page: string) =>
+    [...htmlOf(page).matchAll(/<a [^>]*?href="([^"]+)"/g)].map(([, link = ""]) => addressOf(link, page));
+  const isDead = (link: string) => link.startsWith(siteOrigin) && !pages.has(link);
+  const dead = builtPages.flatMap((from) => linksOn(from).flatMap((to) => (isDead(to) ? { from, to } : [])));
+  assert.deepEqual(dead, []);
 });
