@@ -67,7 +67,7 @@ onEach({ s04, s06 }, (lesson, test) => {
       { type: "text", text: `2 folders${" and more".repeat(200)}` },
     );
     const { text, failed, messages } = await taskBy(look, last);
-    assert.match(text, /^3 files, \s*2 folders( and more){200}$/, "the text of the last message");
+    assert.match(text, /^\s*3 files, \s*2 folders( and more){200}\s*$/, "the text of the last message");
     assert.deepEqual([failed, messages.length], [false, 4]);
     assert.doesNotMatch(JSON.stringify(messages), /I look first|what it saw|what it thinks/);
   });

@@ -1,10 +1,10 @@
 /** The beta headers that the API knows, and the fields that need one. */
-import { readFileSync } from "node:fs";
 import type Anthropic from "@anthropic-ai/sdk";
+import names from "./betas.json" with { type: "json" };
 import { reject } from "./rejection.ts";
 
 /** Every beta that the SDK, Claude Code or the Vercel AI SDK names in its types or code. */
-export const BETAS: string[] = JSON.parse(readFileSync(new URL("betas.json", import.meta.url), "utf8"));
+export const BETAS: string[] = names;
 
 export const BINDING_BETA = "thinking-binding-controls-2026-08-01";
 

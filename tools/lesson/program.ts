@@ -6,5 +6,7 @@ export const PROGRAM = {
   target: "es2024",
   outExtension: { ".js": ".mjs" },
   logLevel: "silent", // esbuild throws the errors as well
-  banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
+  banner: {
+    js: 'import { createRequire as $makeRequire } from "node:module"; const require = $makeRequire(import.meta.url);',
+  },
 } as const;

@@ -68,6 +68,6 @@ function judge(test: string, failure: Error): Status {
   if (!["strictEqual", "deepStrictEqual", "match"].includes(operator)) return { state, test, problem };
   const [ending = ""] = /\n\n(the turn ended with: |a result says: ).*/s.exec(message) ?? [];
   problem.message = `${generatedMessage ? "" : message.split("\n")[0]}${ending}`; // without Node's own comparison
-  const show = (value: unknown) => inspect(value, { depth: 8, breakLength: 120, maxStringLength: 1_000 });
+  const show = (value: unknown) => inspect(value, { depth: 8, breakLength: 120, maxStringLength: 20_000 });
   return { state, test, problem: { ...problem, wanted: show(expected), came: show(actual) } };
 }

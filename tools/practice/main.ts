@@ -1,8 +1,8 @@
-/** npm run practice -- s03 [--once | --hint | --solution | --reset] */
+/** npm run practice -- s03 [--solution | --reset] */
 import { once } from "node:events";
 import fs from "node:fs";
 import { basename, join, resolve } from "node:path";
-import { parseArgs } from "node:util";
+import { parseArgs, styleText } from "node:util";
 import { type Lesson, readLessons } from "../lesson/source.ts";
 import { check, type Saved } from "./grade.ts";
 import { draw } from "./screen.ts";
@@ -10,24 +10,21 @@ import { partOf, skeletonOf, stepsOf } from "./skeleton.ts";
 
 const lessons = readLessons(".");
 const fileOf = ({ file }: Lesson) => resolve("practice", basename(file));
+let notice = ""; // stays at the top of the screen
 const quitting = new AbortController(); // on Ctrl-C, or when the terminal is closed
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(signal, () => quitting.abort());
-await main().catch((error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
-if (quitting.signal.aborted) process.exit(130);
 
 async function main(): Promise<void> {
   const flag = { type: "boolean" } as const;
-  const options = { once: flag, hint: flag, solution: flag, reset: flag };
+  const options = { solution: flag, reset: flag };
   const { values, positionals } = parseArgs({ allowPositionals: true, options });
   const lesson = lessons.get(`${positionals[0]}`);
   if (!lesson) throw new Error(`Name one of the lessons ${[...lessons.keys()].join(", ")}: npm run practice -- s01`);
   begin(lesson, values.reset);
-  if (values.hint || values.solution) console.log(helpFor(lesson, values.solution));
-  else if (values.once || !process.stdout.isTTY) await show(lesson, quitting.signal);
-  else await watch(lesson);
+  if (values.solution) return console.log(solutionFor(lesson));
+  if (process.stdout.isTTY) return watch(lesson);
+  const isGreen = await show(lesson, quitting.signal);
+  if (!isGreen && !quitting.signal.aborted) console.log(hintFor(lesson)); // no key can ask for it
 }
 
 /** Makes the reader's file unless it exists. With `isReset`, renames the old file first. */
@@ -39,33 +36,38 @@ function begin(lesson: Lesson, isReset = false): void {
     const old = `${file}.${Date.now()}.old`;
     fs.renameSync(file, old);
     fs.rmSync(`${file}.json`, { force: true });
-    console.log(`Your old file is now practice/${basename(old)}.`);
+    notice = `Your old file is now practice/${basename(old)}.\n`;
   }
   if (fs.existsSync(file)) return;
   fs.writeFileSync(file, skeletonOf(lesson), { flag: "wx" });
-  console.log(`Made practice/${basename(file)}: open it. Its tests run whenever you save it.\n`);
+  notice += `Made practice/${basename(file)}: open it. Its tests run whenever you save it.\n`;
 }
 
 function savedFor(lesson: Lesson): Saved {
   const file = `${fileOf(lesson)}.json`;
-  return fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, "utf8")) : { stepsDone: 0, greenTexts: {} };
+  const saved = fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, "utf8")) : {};
+  return { stepsDone: 0, greenTexts: {}, ...saved };
 }
 
-/** The hint or the solution for the step that was red in the last run. If none was red, all solutions. */
-function helpFor(lesson: Lesson, isSolution = false): string {
-  const steps = stepsOf(lesson);
-  const current = steps[savedFor(lesson).stepsDone];
-  const names = (current ? [current] : steps).flatMap(({ functions }) => functions);
-  if (isSolution) return names.map((name) => partOf(lesson, name).join("\n")).join("\n\n");
-  return current ? `Step ${current.name}: ${current.hint}` : "Each step is green.";
+/** The step that was red in the last run, if one was. */
+const currentStep = (lesson: Lesson) => stepsOf(lesson)[savedFor(lesson).stepsDone];
+
+const hintFor = (lesson: Lesson) => `A hint: ${currentStep(lesson)?.hint ?? "each step is green."}\n`;
+
+/** The lesson's own functions for the current step. If no step is red, for all. */
+function solutionFor(lesson: Lesson): string {
+  const step = currentStep(lesson);
+  const names = (step ? [step] : stepsOf(lesson)).flatMap(({ functions }) => functions);
+  return names.map((name) => partOf(lesson, name).join("\n")).join("\n\n");
 }
 
-/** Shows the result. Runs the tests again when the file is saved, and all of them when a key is pressed. */
+/** Shows the result. Runs the tests again when the file is saved. The key h shows a hint, and others run all tests. */
 async function watch(lesson: Lesson): Promise<void> {
   let again = new AbortController();
   let stepsOnly = false;
   if (process.stdin.isTTY) process.stdin.setRawMode(true);
   process.stdin.on("data", (keys) => {
+    if (`${keys}` === "h") return console.log(hintFor(lesson));
     if (/[\x03\x04]/.test(`${keys}`)) quitting.abort(); // Ctrl-C, Ctrl-D
     stepsOnly = false;
     again.abort();
@@ -74,8 +76,9 @@ async function watch(lesson: Lesson): Promise<void> {
   while (!quitting.signal.aborted) {
     again = new AbortController();
     const signal = AbortSignal.any([again.signal, quitting.signal]);
-    console.log("running…");
+    console.log(`${notice}running…`);
     stepsOnly = await show(lesson, signal, stepsOnly);
+    if (!stepsOnly && !signal.aborted) console.log(styleText("dim", "h shows a hint, any other key runs all tests"));
     if (!signal.aborted) await once(signal, "abort");
   }
 }
@@ -88,8 +91,14 @@ async function show(lesson: Lesson, signal: AbortSignal, stepsOnly = false): Pro
   const { stepsDone, greenTexts, state } = progress;
   const next = [...lessons.values()].find(({ before }) => before === lesson)?.name;
   if (process.stdout.isTTY) console.clear();
-  console.log(draw(lesson, progress, (Date.now() - began) / 1_000, next));
+  console.log(notice + draw(lesson, progress, (Date.now() - began) / 1_000, next));
   fs.writeFileSync(`${fileOf(lesson)}.json`, JSON.stringify({ stepsDone, greenTexts } satisfies Saved));
   process.exitCode = state === "green" ? 0 : 1;
   return state === "green";
 }
+
+await main().catch((error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});
+if (quitting.signal.aborted) process.exit(130);

@@ -2,7 +2,6 @@
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { styleText } from "node:util";
-import { structuredPatch } from "diff";
 import { type Lesson, read } from "../lesson/source.ts";
 import type { Problem } from "./child.ts";
 import type { Progress } from "./grade.ts";
@@ -18,7 +17,7 @@ export function draw(lesson: Lesson, progress: Progress, seconds: number, next?:
   const run = `Run it, without a key: npm run offline -- practice/${basename(lesson.file)}`;
   if (state === "green" && !ranAll) return `${title}Each step is green. A key runs all tests of the program.\n`;
   if (state === "green") return `${title}All green. --solution shows how the lesson does it.\n${run}\n${goOn}\n`;
-  const help = styleText("dim", `npm run practice -- ${lesson.name} --hint, --solution or --reset`);
+  const help = styleText("dim", `npm run practice -- ${lesson.name} --solution or --reset`);
   const blocks = [[`→ ${adviceFor(lesson, progress).join("\n  ")}`, help]];
   if (typeErrors.length > 0) blocks.unshift([`✗ its ${code ? "types" : "syntax"}\n`, ...typeErrors.slice(0, 5)]);
   if (failure) blocks.unshift([`✗ ${failure.test}\n`, ...explain(failure.problem)]);
@@ -42,13 +41,13 @@ function adviceFor(lesson: Lesson, progress: Progress): string[] {
   const written = changedBetween(read(skeletonOf(lesson)), code);
   const what = current.functions.map((name) => `${written.includes(name) ? "look at" : "write"} ${lineOf(name)}`);
   const lines = [
-    `step ${steps.indexOf(current) + 1} of ${steps.length}: ${what.join(", ")}; the other steps are ${ranAll ? "yours" : "the lesson's here"}`,
+    `step ${steps.indexOf(current) + 1} of ${steps.length}: ${what.join(", ")}; the other steps are ${ranAll || failure?.isOwn ? "yours" : "the lesson's here"}`,
     `practice/${basename(lesson.file)}; the page: ${lesson.page}, "${current.page.replaceAll("`", "")}"`,
-    current.hint,
   ];
   const toWrite = steps.flatMap(({ functions }) => functions);
   const given = written.filter((name) => !toWrite.some((each) => each === name || each.startsWith(`${name}.`)));
-  if (given.length > 0) lines.unshift(`not as it was given: ${given.map(lineOf).join(", ")}`);
+  const others = given.length > 3 ? ` and ${given.length - 3} more` : "";
+  if (given.length > 0) lines.unshift(`not as it was given: ${given.slice(0, 3).map(lineOf).join(", ")}${others}`);
   const before = read(greenTexts[current.name] ?? "");
   const changed = changedBetween(before, code).filter((name) => [...current.functions, ...given].includes(name));
   if (changed.length > 0) lines.push(`it was green; since then you changed ${changed.map(lineOf).join(", ")}`);
@@ -67,17 +66,30 @@ function explain(problem: Problem): string[] {
   const thrown = thrownAt(problem);
   if (thrown) lines.push(`thrown at ${thrown}`);
   if (printed) lines.push("printed by console.log:", ...printed.trimEnd().split("\n").slice(0, 10));
-  const safe = lines.map((line) => line.replace(/[\p{Cc}\p{Cf}]/gu, "�").replace(api, "the API says: $1")); // no escape codes
-  return safe.map((line) => (line.length > 300 ? `${line.slice(0, 300)} …` : line));
+  return lines.map((line) => excerpt(escaped(line).replace(api, "the API says: $1")));
 }
 
 const thrownAt = ({ stack }: Problem) => /practice\/s\d\d\w*\.ts:\d+/.exec(stack)?.[0];
+/** A line whose control characters can be seen. */
+const escaped = (line: string) =>
+  line.replace(/[\p{Cc}\p{Cf}]/gu, (sign) => `\\u{${sign.codePointAt(0)?.toString(16)}}`);
+const excerpt = (line: string, from = 0) =>
+  (from > 0 ? "… " : "") + line.slice(from, from + 300) + (line.length > from + 300 ? " …" : "");
 
-/** The lines that differ between what an assertion wanted and what it got. */
+/** The lines that differ, at most three of each side. The first ones start shortly before the difference. */
 function compare(wanted: string, came: string): string[] {
-  const { hunks } = structuredPatch("", "", `${wanted}\n`, `${came}\n`, "", "", { context: 0 });
-  const all = hunks.flatMap(({ lines }) => lines).filter((line) => !/^.\s*([{}[\]],?|'(\\n)+'( \+)?)?$/.test(line)); // no lone bracket
-  const by = (sign: string) => all.filter((line) => line.startsWith(sign));
-  const some = [by("-"), by("+")].flatMap((lines) => lines.filter((_, i) => i < 5 || i > lines.length - 6));
-  return some.map((line) => line.replace(/^-/, "wanted  ").replace(/^\+/, "came    "));
+  const [left, right] = [linesOf(wanted), linesOf(came)];
+  const sides = [left.filter((line, i) => line !== right[i]), right.filter((line, i) => line !== left[i])];
+  const [one = "(nothing)", other = "(nothing)"] = sides.map(([first]) => first);
+  let same = 0;
+  while (same < one.length && one[same] === other[same]) same++;
+  const from = Math.max(0, same - 100);
+  return [one, other].flatMap((first, i) => {
+    const lines = [excerpt(first, from), ...(sides[i]?.slice(1, 3) ?? [])];
+    return lines.map((line) => (i === 0 ? `wanted  ${line}` : `came    ${line}`));
+  });
 }
+
+/** The lines of a value, in which repetitions are counted, as in "0 × 300". */
+const linesOf = (value: string) =>
+  value.replace(/(.{1,40}?)\1{9,}/g, (all, unit) => `${unit} × ${all.length / unit.length}`).split("\n");

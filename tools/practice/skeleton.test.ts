@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { readLessons } from "../lesson/source.ts";
-import { skeletonOf, stepsOf } from "./skeleton.ts";
+import { skeletonOf, stepsOf, suiteOf } from "./skeleton.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 for (const lesson of readLessons(root).values()) {
@@ -19,7 +19,7 @@ for (const lesson of readLessons(root).values()) {
   });
 
   test(`${lesson.name}: the suite has tests for each step, and for no others`, () => {
-    const suite = readFileSync(join(root, lesson.file.replace(/^agents(.*)ts$/, "tests$1test.ts")), "utf8");
+    const suite = readFileSync(join(root, suiteOf(lesson.file)), "utf8");
     const named = new Set([...suite.matchAll(/^ *step\("(.*?)"\);$/gm)].map(([, name]) => name));
     assert.deepEqual([...named].filter((name) => name !== "program").sort(), steps.map(({ name }) => name).sort());
   });

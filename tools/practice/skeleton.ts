@@ -1,7 +1,9 @@
 /** The steps of a lesson, the file that a reader starts with, and the file that each step is graded on. */
 import { readFileSync } from "node:fs";
+import { basename } from "node:path";
+import { type ParserOptions, parse as parseCode } from "@babel/parser";
 import { parse } from "yaml";
-import { type Code, codeOf, type Lesson } from "../lesson/source.ts";
+import { type Code, codeOf, type Lesson, type Lines, read } from "../lesson/source.ts";
 
 export type Step = {
   name: string; // its first function
@@ -14,26 +16,40 @@ const steps: Record<string, Omit<Step, "name">[]> = parse(readFileSync(new URL("
 export const stepsOf = ({ name }: Lesson): Step[] =>
   (steps[name] ?? []).map((step) => ({ name: `${step.functions[0]}`, ...step }));
 
+/** The suite of a lesson's file. */
+export const suiteOf = (file: string): string => `tests/${basename(file, ".ts")}.test.ts`;
 /** The lesson's suite. If a step changes a step of the lesson before, then also that suite, since it tests both lessons. */
 export function suitesOf({ file, before }: Lesson, step?: string): string[] {
   const old = before && suitesOf(before, step).slice(stepsOf(before).some(({ name }) => name === step) ? 0 : 1);
-  return [file.replace(/^agents(.*)ts$/, "tests$1test.ts"), ...(old ?? [])];
+  return [suiteOf(file), ...(old ?? [])];
 }
 export const partOf = (code: Code, name: string): string[] => codeOf(code, code.parts.get(name) ?? { from: 1, to: 0 });
 
-/** The names of the declarations that have changed. */
-export const changedBetween = (before: Code, now: Code): string[] =>
-  [...before.parts.keys()].filter((name) => `${partOf(before, name)}` !== `${partOf(now, name)}`);
+/** The names of the declarations that have changed. Formatting and comments don't count. */
+export function changedBetween(before: Code, now: Code): string[] {
+  const [old, current] = [tokensOf(before), tokensOf(now)];
+  return [...before.parts.keys()].filter((name) => old.get(name) !== current.get(name));
+}
+
+/** The tokens of each declaration, without those that formatters add and remove. */
+function tokensOf({ lines, parts }: Code): Map<string, string> {
+  const options: ParserOptions = { sourceType: "module", plugins: ["typescript"], errorRecovery: true, tokens: true };
+  const tokens = parseCode(lines.join("\n"), options).tokens?.filter(({ type }) => typeof type !== "string") ?? []; // no comments
+  const textOf = ({ from, to }: Lines) => {
+    const within = tokens.filter(({ loc }) => loc.start.line >= from && loc.start.line <= to);
+    const text = within.map(({ type, value }) => value ?? type.label).join(" ");
+    return text.replaceAll(/ [();,]/g, "");
+  };
+  return new Map([...parts].map(([name, part]) => [name, textOf(part)]));
+}
 
 /** The lesson with only these functions written. The others are as in the lesson before, or else left to write. */
 export function skeletonOf(lesson: Lesson, written: string[] = []): string {
   const { before } = lesson;
   const names = stepsOf(lesson).flatMap(({ functions }) => functions);
   const open = names.filter((name) => !written.includes(name));
-  const code = open.map(
-    (name) => [name, before?.parts.has(name) ? partOf(before, name) : opened(lesson, name)] as const,
-  );
-  return `${textOf(replaced(lesson, new Map(code)))}\n`;
+  const bodyOf = (name: string) => (before?.parts.has(name) ? partOf(before, name) : opened(lesson, name));
+  return `${textOf(replaced(lesson, new Map(open.map((name) => [name, bodyOf(name)]))))}\n`;
 }
 
 /** A function whose body is left to write. */
@@ -50,9 +66,14 @@ export type Line = {
 };
 export const textOf = (lines: Line[]) => lines.map(({ text }) => text).join("\n");
 
-/** The file that a step is graded on: the reader's, with the lesson's functions in place of all other steps. */
-export function fileFor(lesson: Lesson, code: Code, step: string | undefined): Line[] {
-  const names = stepsOf(lesson).flatMap(({ name, functions }) => (step && step !== name ? functions : []));
+/**
+ * The file that a step is graded on: the reader's, with the lesson's functions in place of all other steps. With `isOwn`
+ * these replace only what isn't written yet, since they may not fit into the reader's code.
+ */
+export function fileFor(lesson: Lesson, code: Code, step?: string, isOwn = false): Line[] {
+  const others = stepsOf(lesson).flatMap(({ name, functions }) => (!step || name === step ? [] : functions));
+  const written = isOwn ? changedBetween(read(skeletonOf(lesson)), code) : [];
+  const names = others.filter((name) => !written.includes(name));
   return replaced(code, new Map(names.map((name) => [name, partOf(lesson, name)])));
 }
 
@@ -65,7 +86,7 @@ function replaced({ lines, parts }: Code, by: Map<string, string[]>): Line[] {
     const { from, to } = parts.get(name) ?? { from: end, to: end - 1 };
     return { from, to, text };
   });
-  for (const { from, to, text } of edits.sort((a, b) => b.from - a.from || b.to - a.to)) // from the end, so that the numbers above stay right
-    all.splice(from - 1, to - from + 1, ...text.map((text) => ({ text })));
+  edits.sort((a, b) => b.from - a.from || b.to - a.to); // from the end, so that the numbers above stay right
+  for (const { from, to, text } of edits) all.splice(from - 1, to - from + 1, ...text.map((text) => ({ text })));
   return all;
 }

@@ -1,4 +1,4 @@
-/** This repository for a test to practise in: all is linked but for what it writes. */
+/** A copy of this repository to practise in. Everything that the tests only read is linked. */
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ for (const name of ["agents", "docs", "node_modules", "package.json", "skills", 
 
 process.chdir(root);
 
-/** An empty folder like practice/, where the compiler finds its settings. */
+/** Makes an empty folder like practice/, with settings for the compiler. */
 export function folderOf(name: string): string {
   const folder = join(root, name);
   rmSync(folder, { recursive: true, force: true });
