@@ -71,7 +71,7 @@ export function makeModelCall(timeline: Timeline, modelCall: ModelCall, words: W
     request ? make("p", {}, words.requestOf(modelCall.request + 1, request.label)) : "",
     makeSearch(blocks, reader, words, place),
     strip,
-    make("p", { className: "cv-quiet" }, words.hint),
+    make("p", { className: "cv-quiet cv-hint" }, words.hint),
     makeLegend(listKinds(timeline, modelCall, words)),
     makeLegend(listPaid(modelCall, words)),
     reader.element,
@@ -122,7 +122,7 @@ export function makeCompaction(timeline: Timeline, compaction: Compaction, words
     make("h2", {}, words.atCompaction(modelCall + 1, timeline.modelCalls.length)),
     make("p", {}, words.triggers[trigger] ?? trigger),
     make("div", { className: "cv-sides" }, ...sides),
-    make("p", { className: "cv-quiet" }, words.hint),
+    make("p", { className: "cv-quiet cv-hint" }, words.hint),
     reader.element,
     makeLost(lostIn(timeline, compaction), all, reader, words),
   );

@@ -1,7 +1,7 @@
-/** Works out what a session cost, what cache misses added to that, what filled the context and what compactions took. */
+/** Works out what a session cost, what cache misses added to that, what filled the context and what compactions removed. */
 import { groupBy, largestOf, sum } from "../trace/numbers.ts";
 import { sumOf } from "../trace/prices.ts";
-import { type Block, dollarsOf, type Missed, type ModelCall, type Timeline } from "../trace/timeline.ts";
+import { type Block, dollarsOf, fateOfTaken, type Missed, type ModelCall, type Timeline } from "../trace/timeline.ts";
 import { lostIn } from "./lost.ts";
 
 /** Sizes are in tokens. A single model call is given by its index. */
@@ -22,7 +22,7 @@ export type Diagnosis = {
   top: { series: string; share: number }[]; // the two series that fill most of the largest prompt
   /** The file whose repeated reads took the most tokens. `at` is the call after its last read. */
   readAgain?: { path: string; count: number; tokens: number; at: number };
-  compactions: { count: number; tokens: number };
+  compactions: { count: number; tokens: number; cleared: number }; // `cleared` old results without a summary
   /** The compaction that lost the most paths, and the call after it. */
   lost?: { compaction: number; paths: number; call: number };
 };
@@ -38,6 +38,7 @@ export function diagnose(timeline: Timeline): Diagnosis {
     return { compaction, paths, call: each.modelCall };
   });
   const taken = compactions.map(({ before, after }) => before.tokens - after.tokens);
+  const cleared = compactions.filter((each) => fateOfTaken(each) === "disk").length;
   return {
     calls: modelCalls.length,
     sent: sum(modelCalls.map(({ tokens }) => tokens)),
@@ -51,7 +52,7 @@ export function diagnose(timeline: Timeline): Diagnosis {
     largest: timeline.largest,
     top: fillsOf(timeline),
     readAgain: findRepeatedReads(timeline),
-    compactions: { count: compactions.length, tokens: sum(taken) },
+    compactions: { count: compactions.length, tokens: sum(taken), cleared },
     lost: losses.sort((a, b) => b.paths - a.paths)[0],
   };
 }

@@ -64,7 +64,7 @@ const en = {
     about: { cost: "Cost", cache: "Cache", filling: "Filled by", compactions: "Compactions" },
     cost: (paid: string, isEstimate: boolean) => `The session cost ${isEstimate ? "about " : ""}${paid}`,
     unpriced: "What the session cost is not known, as the file names no model with a known price",
-    summaries: (count: number, paid: string) => `${paid} of it for ${counted(count, "summary", "summaries")}`,
+    summaries: (count: number, paid: string) => `of which ${paid} for ${counted(count, "summary", "summaries")}`,
     otherSummaries: (count: number) => `without ${counted(count, "summary", "summaries")} of unknown cost`,
     unpaid: (count: number) => `without ${counted(count, "call")} of unknown cost`,
     sent: (calls: number, tokens: number, isCounted: boolean) =>
@@ -73,8 +73,10 @@ const en = {
     call: (n: number) => `call ${whole(n)}`,
     uncounted: "The file does not say what was read from the prompt cache.",
     hit: "The prompt cache was never missed.",
+    onlyCompacted: "The prompt cache was missed only after a compaction: ",
+    prompts: (count: number) => counted(count, "prompt"),
     missed: (amount: string, share: string, isPriced: boolean) =>
-      `Prompt cache misses took ${amount}, ${share} of ${isPriced ? "the cost" : "all tokens sent"}: `,
+      `Prompt cache misses cost ${amount}, ${share} of ${isPriced ? "the cost" : "all tokens sent"}: `,
     cause: (count: number, why: Missed["why"]) => {
       const causes = {
         pause: "after a long pause",
@@ -86,14 +88,16 @@ const en = {
     },
     amount: (amount: string) => ` (${amount})`,
     compacted: (count: number) => `${counted(count, "prompt")} after a compaction`,
-    written: (amount: string) => ` had to be written to the cache: ${amount}.`,
+    written: (amount: string) => ` had to be written again (${amount}).`,
     prompt: "The largest prompt",
     filling: (shares: string) => `: ${shares}. `,
     share: (name: string, share: string) => `${share} ${name}`,
     once: "No file was read twice.",
     again: (count: number, tokens: number) => ` was read ${count} times, about ${whole(tokens)} tokens in all.`,
     neverCompacted: "Nothing was compacted.",
-    took: (count: number, tokens: number) => `${counted(count, "compaction")} took ${whole(tokens)} tokens`,
+    removed: (count: number, tokens: number) => `${counted(count, "compaction")} removed ${whole(tokens)} tokens`,
+    bothKinds: (cleared: number, summaries: number) =>
+      ` (${whole(cleared)} cleared old results, ${whole(summaries)} wrote a summary)`,
     lostPaths: (count: number) => counted(count, "path"),
     lostAfter: (paths: number, compactions: number, n: number) =>
       ` ${paths === 1 ? "is" : "are"} named nowhere after ${compactions > 1 ? `the one before call ${whole(n)}` : "it"}.`,
@@ -106,9 +110,9 @@ const en = {
       model: "another model answers, and each has its own cache",
       changed: "the prompt no longer begins as before; the file does not say what changed in it",
     };
-    const read = `${whole(usage?.read ?? 0)} of ${whole(tokens)} tokens were read from it`;
+    const read = usage?.read ? `Only ${whole(usage.read)}` : "None";
     const what = why === "compaction" ? "The prompt had to be written to the cache" : "The prompt cache was missed";
-    return `${what}: ${reasons[why]}. Only ${read}.`;
+    return `${what}: ${reasons[why]}. ${read} of ${whole(tokens)} tokens were read from it.`;
   },
   requests: "Requests",
   requestOf: (n: number, text: string) => `Request ${n}: ${text}`,
@@ -133,7 +137,7 @@ const en = {
   capacity: ({ tokens, kind }: Capacity) => `${kind === "window" ? "context window" : "threshold"} ${whole(tokens)}`,
   marks: {
     cold: "prompt cache missed",
-    summarized: "compaction: what it took away",
+    summarized: "compaction: what it removed",
     withdrawn: "a request taken out",
     disk: "layer 1: old results cleared",
     request: "a request of the user",
@@ -144,7 +148,7 @@ const en = {
   notInFile:
     "The API counted more tokens than the blocks in the file explain: the system prompt, the definitions of the tools, and what else the client sent or kept. Only their size is known.",
   original: "Cleared from the context. What the file still has:",
-  search: "Search in this context",
+  search: "Search blocks",
   next: "Next",
   previous: "Previous",
   hits: (n: number, of: number) => (of === 0 ? "no hits" : `${n} of ${of}`),
@@ -162,7 +166,7 @@ export type Words = typeof en;
 
 const zh: Words = {
   choose: "选择会话文件",
-  drop: "，或把文件拖到这里：s06 的会话记录（.transcripts/），或 Claude Code 的会话（~/.claude/projects）。",
+  drop: " 或把文件拖到这里：s06 的会话记录（.transcripts/），或 Claude Code 的会话（~/.claude/projects）。",
   local: "文件只在本机读取，不会上传。",
   reading: (name) => `正在读取 ${name}……`,
   unreadable: (name, reason) => `无法读取 ${name}：${reason}。请重新选择文件，或重新运行 npm run view。`,
@@ -224,6 +228,8 @@ const zh: Words = {
     call: (n) => `第 ${whole(n)} 次调用`,
     uncounted: "文件里没有记录从提示词缓存读取了多少。",
     hit: "没有出现过缓存未命中。",
+    onlyCompacted: "只有压缩之后未命中提示词缓存：",
+    prompts: (count) => `${whole(count)} 个提示词`,
     missed: (amount, share, isPriced) =>
       `提示词缓存未命中花费 ${amount}，占${isPriced ? "总费用" : "发送总量"}的 ${share}：`,
     cause: (count, why) => {
@@ -237,14 +243,15 @@ const zh: Words = {
     },
     amount: (amount) => `（${amount}）`,
     compacted: (count) => `压缩之后的 ${whole(count)} 个提示词`,
-    written: (amount) => `需要写入缓存：${amount}。`,
+    written: (amount) => `需要重新写入（${amount}）。`,
     prompt: "最大的提示词",
     filling: (shares) => `：${shares}。`,
     share: (name, share) => `${name}占 ${share}`,
     once: "没有文件被重复读取。",
     again: (count, tokens) => ` 被读取了 ${count} 次，共约 ${whole(tokens)} token。`,
     neverCompacted: "没有压缩过。",
-    took: (count, tokens) => `${whole(count)} 次压缩共去掉 ${whole(tokens)} token`,
+    removed: (count, tokens) => `${whole(count)} 次压缩共去掉 ${whole(tokens)} token`,
+    bothKinds: (cleared, summaries) => `（${whole(cleared)} 次清除旧的工具结果，${whole(summaries)} 次写摘要）`,
     lostPaths: (count) => `${whole(count)} 个路径`,
     lostAfter: (_, compactions, n) =>
       `在${compactions > 1 ? `第 ${whole(n)} 次调用之前的压缩` : "压缩"}之后再没有提到。`,
@@ -258,7 +265,8 @@ const zh: Words = {
       changed: "提示词的开头变了，文件里看不出变了什么",
     };
     const what = why === "compaction" ? "提示词需要写入缓存" : "未命中提示词缓存";
-    return `${what}：${reasons[why]}。${whole(tokens)} token 中只有 ${whole(usage?.read ?? 0)} 是从缓存读取的。`;
+    const read = usage?.read ? `只有 ${whole(usage.read)} 是` : "没有一个是";
+    return `${what}：${reasons[why]}。${whole(tokens)} token 中${read}从缓存读取的。`;
   },
   requests: "用户请求",
   requestOf: (n, text) => `请求 ${n}：${text}`,
@@ -287,7 +295,7 @@ const zh: Words = {
     summarized: "压缩：去掉了多少",
     withdrawn: "撤回的请求",
     disk: "第一层：清除旧的工具结果",
-    request: "用户请求",
+    request: "一次用户请求",
   },
   time: (time) => new Date(time).toLocaleString("zh"),
   blocks: (count) => `${whole(count)} 块`,
@@ -295,7 +303,7 @@ const zh: Words = {
   notInFile:
     "API 计得的 token 多于文件中各内容块所能解释的：系统提示词、工具定义，以及客户端另外发送或保留的内容。这部分只知道大小。",
   original: "已从上下文中清除，文件里仍保留原文：",
-  search: "在此上下文中搜索",
+  search: "搜索内容块",
   next: "下一个",
   previous: "上一个",
   hits: (n, of) => (of === 0 ? "没有结果" : `${n} / ${of}`),

@@ -15,7 +15,8 @@ const LEAST_DRAG = 8; // a shorter drag is a click
 /** Calls `select` when a step is chosen, and draws again when the width or the range changes. */
 export function makeOverTime(timeline: Timeline, words: Words, place: Place, select: (step: Step) => void) {
   const last = timeline.modelCalls.length - 1;
-  const value = make("p", { className: "cv-value" }, words.chartHint);
+  const hint = make("span", { className: "cv-hint" }, words.chartHint);
+  const value = make("p", { className: "cv-value" }, hint);
   const slider = make("input", { type: "range", ariaLabel: words.request });
   const focus = () => slider.focus({ preventScroll: true });
   const charts = viewsOf(timeline).map((view) => makeChart(timeline, view, place, { inspect, selectAndFocus, zoom }));
@@ -41,7 +42,7 @@ export function makeOverTime(timeline: Timeline, words: Words, place: Place, sel
     const amount = view === "cost" ? dollars(layer?.y) : words.tokens(layer?.y ?? 0);
     const name = layer && words.named(nameOfSeries(layer.series, words), amount);
     const text = words.named(words.diagnosis.call(call + 1), facts(name, textAt(call)));
-    value.textContent = view ? text : words.chartHint;
+    value.replaceChildren(view ? text : hint);
     for (const item of plots.querySelectorAll<HTMLElement>("[data-series]"))
       item.classList.toggle("cv-marked", item.dataset.series === layer?.series);
   }
@@ -144,7 +145,10 @@ function makeChart(timeline: Timeline, view: View, place: Place, { inspect, sele
   });
   const draw = (inRange: Timeline, options: ChartOptions) => {
     chart = drawChart(inRange, { ...options, view });
-    element.replaceChildren(chart, cursor, dragged);
+    const labels = chart.cloneNode() as Element; // a layer above the cursor
+    labels.setAttribute("aria-hidden", "true");
+    labels.append(...chart.querySelectorAll("g[paint-order]"));
+    element.replaceChildren(chart, cursor, dragged, labels);
   };
   return { element, cursor, draw };
 }

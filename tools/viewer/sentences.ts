@@ -31,18 +31,20 @@ function missSentence({ missed, compacted, isCounted, dollars: all, sent }: Diag
   if (!isCounted && missed.causes.length === 0) return [say.uncounted];
   const amountOf = ({ tokens, dollars: paid }: Pick<Cause, "tokens" | "dollars">) =>
     paid === undefined ? words.tokens(tokens) : dollars(paid);
+  const isOtherwiseHit = missed.causes.length === 0;
   const written: Sentence = [];
   if (compacted) {
-    const link = { text: say.compacted(compacted.count), step: { call: compacted.at } };
-    written.push(say.punctuation.space, link, say.written(amountOf(compacted)));
+    const text = isOtherwiseHit ? say.prompts(compacted.count) : say.compacted(compacted.count);
+    written.push({ text, step: { call: compacted.at } }, say.written(amountOf(compacted)));
   }
-  if (missed.causes.length === 0) return [say.hit, ...written];
+  if (isOtherwiseHit) return compacted ? [say.onlyCompacted, ...written] : [say.hit];
   const share = missed.dollars !== undefined && all ? missed.dollars / all : missed.tokens / sent;
   const causes = missed.causes.flatMap((cause, i): Sentence => {
     const link = { text: say.cause(cause.count, cause.why), step: { call: cause.at } };
     return [i > 0 ? say.punctuation.comma : "", link, say.amount(amountOf(cause))];
   });
-  return [say.missed(amountOf(missed), percent(share), all !== undefined), ...causes, say.punctuation.end, ...written];
+  const misses = [say.missed(amountOf(missed), percent(share), all !== undefined), ...causes, say.punctuation.end];
+  return compacted ? [...misses, say.punctuation.space, ...written] : misses;
 }
 
 function fillingSentence({ top, largest, readAgain }: Diagnosis, words: Words): Sentence {
@@ -57,10 +59,15 @@ function fillingSentence({ top, largest, readAgain }: Diagnosis, words: Words): 
   return [...filling, { text: shortened(path), step: { call: at } }, say.again(count, tokens)];
 }
 
-function compactionSentence({ compactions: { count, tokens }, lost }: Diagnosis, words: Words): Sentence {
+function compactionSentence(
+  { compactions: { count, tokens, cleared }, summaries, lost }: Diagnosis,
+  words: Words,
+): Sentence {
   const say = words.diagnosis;
   if (count === 0) return [say.neverCompacted];
-  if (!lost?.paths) return [say.took(count, tokens), say.punctuation.end];
+  const isBoth = cleared > 0 && summaries.count > 0 && cleared + summaries.count === count;
+  const removed = say.removed(count, tokens) + (isBoth ? say.bothKinds(cleared, summaries.count) : "");
+  if (!lost?.paths) return [removed, say.punctuation.end];
   const link = { text: say.lostPaths(lost.paths), step: { compaction: lost.compaction } };
-  return [say.took(count, tokens), say.punctuation.semicolon, link, say.lostAfter(lost.paths, count, lost.call + 1)];
+  return [removed, say.punctuation.semicolon, link, say.lostAfter(lost.paths, count, lost.call + 1)];
 }

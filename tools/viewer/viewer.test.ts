@@ -88,7 +88,7 @@ test("a cache miss is explained with how long the cache lives and how much was r
   const late = [claude(30, user("More.")), claude(30, billed("m5", [0, 8_800, 1, 1], text("More.")))];
   const { missed, ...modelCall } = readTimeline(claudeSession + linesOf(...late)).modelCalls[4] ?? assert.fail();
   const sentence = missed ? WORDS.en.missed(missed, modelCall) : "";
-  assert.match(sentence, /17 min had passed .* lives 5 min\. Only 0 of 8,801 tokens/);
+  assert.match(sentence, /17 min had passed .* lives 5 min\. None of 8,801 tokens/);
 });
 
 // --- charts ----------------------------------------------------------------------------------------------------------
