@@ -34,12 +34,18 @@ export function addedLines(name: string, region: string, highlight: Highlight): 
   const oldLines = lesson.before?.lines.slice(old.from - 1, old.to) ?? [];
   for (const { count, added, removed } of diffArrays(oldLines, lesson.lines.slice(from - 1, to))) {
     if (removed) continue;
-    const lines = html.slice(at, at + count).map((line) => `<span class="line">${line}</span>`);
+    const lines = html.slice(at, at + count).map((line, i) => {
+      const indent = indentOf(lesson.lines[at + i]);
+      return `<span class="line" ${indent}>${line}</span>`;
+    });
     if (added) parts.push(`<code style="counter-set: line ${at}">${lines.join("")}</code>`);
     at += count;
   }
   return `<pre class="added numbered vp-code" tabindex="0" v-pre>${parts.join("")}</pre>`;
 }
+
+/** Lets the style sheet indent the rest of a wrapped line at least as far as its beginning. */
+export const indentOf = (line = "") => `style="--indent: ${line.search(/\S|$/)}"`;
 
 export function lessonCalled(name: string): Lesson {
   const lesson = lessons.get(name);

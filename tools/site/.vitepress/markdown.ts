@@ -5,7 +5,7 @@ import { functionAround } from "../../lesson/lines.ts";
 import type { Lesson } from "../../lesson/source.ts";
 import { placeOf, player } from "../player/player.ts";
 import { SECTIONS } from "../player/sections.ts";
-import { addedLines, type Highlight } from "./code.ts";
+import { addedLines, type Highlight, indentOf } from "./code.ts";
 import {
   addressOnSite,
   counterpartOf,
@@ -177,6 +177,10 @@ function setRenderers(md: MarkdownRenderer): void {
     if (kind === "added") return addedLines(name, more, highlight);
     if (kind === "player") return player(name, sourceOf(env).prefix, highlight, more !== "loop");
     const html = fence?.(tokens, i, options, env, self) ?? "";
+    if (kind === "ts") {
+      const lines = content.split("\n").values();
+      return html.replaceAll('<span class="line"', (line) => `${line} ${indentOf(lines.next().value)}`);
+    }
     if (kind !== "text") return html;
     const column = ALIGNED.exec(content)?.[0].length;
     const aligned = column ? html.replace('class="', `style="--column: ${column}ch" class="aligned `) : html;

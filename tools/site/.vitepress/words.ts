@@ -63,7 +63,14 @@ const EN = {
     fresh: "new:",
     cache: (tokens: number) => (tokens > 0 ? `Now in the cache: ${number(tokens)}` : "The cache is empty"),
     threshold: (tokens: number) => `threshold: ${number(tokens)}`,
-    marks: { round: "tokens of a model call", 1: "clear", 2: "summary", 3: "asked" } as Record<string, string>, // others say their name
+    marks: {
+      round: "tokens of a model call",
+      fresh: "new tokens",
+      read: "cached",
+      1: "clear",
+      2: "summary",
+      3: "asked",
+    } as Record<string, string>, // others say their name
     start: "The loop begins: the user's request is the first message.",
     again: "The user's next request is one more message.",
     check: (threshold: number) =>
@@ -172,6 +179,9 @@ const ZH: typeof EN = {
     threshold: (tokens) => `阈值：${number(tokens)}`,
     marks: {
       round: "模型调用的 token 数",
+      fresh: "新增 token",
+      read: "缓存命中",
+      threshold: "阈值",
       1: "清除",
       2: "摘要",
       3: "要求",

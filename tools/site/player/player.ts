@@ -2,7 +2,7 @@
 import { lineNamed } from "../../lesson/lines.ts";
 import type { Lesson } from "../../lesson/source.ts";
 import type { Block } from "../../trace/timeline.ts";
-import { type Highlight, highlightLines, lessonCalled } from "../.vitepress/code.ts";
+import { type Highlight, highlightLines, indentOf, lessonCalled } from "../.vitepress/code.ts";
 import { number, words } from "../.vitepress/words.ts";
 import type { Run } from "./run.ts";
 import { SECTIONS } from "./sections.ts";
@@ -22,7 +22,7 @@ export function player(name: string, prefix: string, highlight: Highlight, isWho
   const link = `<a href="${prefix && "../"}source/${file}.html">${file}</a>`;
   const follow = `<button type="button" class="follow" data-do="follow" hidden>${labels.follow}</button>`;
   return `<section id="run" class="player vp-raw" v-pre aria-label="${labels.title(name)}" data-steps="${escaped(JSON.stringify(steps))}">
-<p class="head"><span>${isWhole ? link : labels.recorded} <code class="inside">${inside}</code></span> ${isWhole ? follow : ""}</p>
+<p class="head"><span>${isWhole ? link : `${labels.recorded} ·`} <code class="inside">${inside}</code></span> ${isWhole ? follow : ""}</p>
 ${scriptPane(lesson, highlight, isWhole)}
 <p class="says" aria-live="polite"><span>${says}</span> <code>${escaped(code)}</code></p>
 ${requestPane(run, span, request, labels)}
@@ -37,7 +37,9 @@ const PART = 6; // lines that a longer loop shows
 function scriptPane(lesson: Lesson, highlight: Highlight, isWhole: boolean): string {
   const start = lineNamed("start", lesson);
   const end = lesson.lines.indexOf("}", start);
-  const lines = highlightLines(lesson, highlight).map((line, i) => `<span class="line" data-line=${i}>${line}</span>`);
+  const lines = highlightLines(lesson, highlight).map(
+    (line, i) => `<span class="line" data-line=${i} ${indentOf(lesson.lines[i])}>${line}</span>`,
+  );
   const rest = (part: string[]) => (isWhole ? `<span class="rest">${part.join("")}</span>` : "");
   const loop = `<span class="loop" style="counter-set: line ${start}">${lines.slice(start, end + 1).join("")}</span>`;
   const height = end - start < TALL ? end - start + 1 : PART;
@@ -94,7 +96,10 @@ function controlPane(steps: Step[], threshold: number, span: number, labels: Lab
   const columns = steps.map(({ mark, request: { read, fresh } }, i) =>
     mark === "round" ? `<i style="--at: ${i / last}; --old: ${share(read)}; --all: ${share(read + fresh)}"></i>` : "",
   );
-  const kinds = new Set(steps.flatMap(({ mark }) => mark ?? []));
+  const isCached = steps.some(({ mark, request }) => mark === "round" && request.read > 0);
+  const kinds = new Set<string>(isCached ? ["fresh", "read"] : ["round"]);
+  if (threshold) kinds.add("threshold");
+  for (const { mark } of steps) if (mark && mark !== "round") kinds.add(mark);
   const legend = [...kinds].map((kind) => `<span>${icon(kind)} ${labels.marks[kind] ?? kind}</span>`);
   return `<div class="controls">
 ${button("previous", "‹")}${button("next", "›")}<button type="button" class="play" data-do="play" data-play="${labels.play}" data-pause="${labels.pause}">${labels.play}</button>
