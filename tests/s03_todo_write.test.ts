@@ -28,7 +28,7 @@ const rounds = (messages: Messages, list = RENDERED) =>
     const texts = blocks.flatMap((block) => (block.type === "text" ? block.text : []));
     for (const text of texts) {
       assert.match(text, /^\s*<reminder>.*<\/reminder>\s*$/s);
-      assert.ok(text.includes(list), `the reminder has the list: ${text}`);
+      assert.ok(text.includes(list), `a reminder without the list: ${text}`);
     }
     return blocks.map(({ type }) => (type === "text" ? "reminder" : "result")).join(", ");
   });
