@@ -88,8 +88,9 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
   });
 
   test("looks for calls in the blocks, whatever the stop reason says", async () => {
-    const ran = await loop(lesson, [{ ...bash("echo ran"), stop_reason: "end_turn" }, say("done")]);
-    assert.deepEqual([ran.results.length, ran.sent.length], [1, 2], "results, and calls of the model");
+    const reply: Reply = { ...call(use("none", {})), stop_reason: "end_turn" };
+    const ran = await loop(lesson, [...Array(51).fill(reply), say("done")]); // more rounds than a limit would allow
+    assert.deepEqual([ran.results.length, ran.sent.length], [51, 52], "results, and calls of the model");
     const ended = await loop(lesson, [{ ...say("nothing to do"), stop_reason: "tool_use" }]);
     assert.deepEqual([ended.error, ended.sent.length], [undefined, 1]);
   });
