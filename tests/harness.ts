@@ -29,7 +29,7 @@ import {
   scripted,
   startServer,
 } from "../tools/api/server.ts";
-import { PROGRAM } from "../tools/lesson/program.ts";
+import { BUNDLE_OPTIONS } from "../tools/lesson/program.ts";
 import * as runner from "../tools/practice/runner.ts";
 
 export type Messages = Anthropic.MessageParam[];
@@ -278,7 +278,7 @@ async function programOf(lesson: string, dotEnv: string | undefined): Promise<st
   const above = newFolder();
   const outfile = join(above, "agents", `${lesson}.mjs`);
   if (dotEnv !== undefined) writeFileSync(join(above, ".env"), dotEnv);
-  await build({ ...PROGRAM, entryPoints: [sourceOf(lesson)], outfile, minifyWhitespace: true });
+  await build({ ...BUNDLE_OPTIONS, entryPoints: [sourceOf(lesson)], outfile, minifyWhitespace: true });
   return outfile;
 }
 

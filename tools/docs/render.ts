@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { markdownTable } from "markdown-table";
 import { type Row, tables } from "../bench/report.ts";
-import { changes, codeOf, type Lesson, type Lines } from "../lesson/source.ts";
+import { codeOf, type Lesson, type Lines, regionChanges } from "../lesson/source.ts";
 import { historyAfter } from "./history.ts";
 import { countWords, type Directive, type Page, readPage } from "./page.ts";
 
@@ -90,7 +90,7 @@ const BLOCKS: Kinds = {
   changes(args, { lessons }, page) {
     const lesson = findByName("lesson", args, lessons);
     const words = CHANGES[isChinese(page) ? "zh" : "en"];
-    const all = changes(lesson);
+    const all = regionChanges(lesson);
     const rows = all.flatMap(({ name, region, state, added, removed }) => {
       const label = linkTo(page, lesson, region, `\`${name}\``);
       return state === "same"
@@ -114,7 +114,7 @@ const BLOCKS: Kinds = {
     const rows = [...lessons.values()].map((lesson) => {
       const file = isChinese(page) ? lesson.page.replace("docs", "docs/zh") : lesson.page;
       const [title = "", , idea = ""] = isChinese(page) ? headOf(root, file) : lesson.header;
-      const added = changes(lesson).reduce((sum, change) => sum + change.added, 0);
+      const added = regionChanges(lesson).reduce((sum, change) => sum + change.added, 0);
       const code = `[${number(lesson.lines.length)}](${pathFrom(page, lesson.file)})`;
       const words = countWords(readPage(root, file, () => {}).prose.replaceAll(/\p{Script=Han}/gu, " $& "));
       const rate = isChinese(page) ? CHARACTERS_PER_MINUTE : WORDS_PER_MINUTE;

@@ -1,5 +1,5 @@
 /** Options for esbuild that bundle a program and its packages into one file. It starts six times as fast as under tsx. */
-export const PROGRAM = {
+export const BUNDLE_OPTIONS = {
   bundle: true,
   platform: "node",
   format: "esm",

@@ -44,7 +44,7 @@ export function readLessons(root: string): Map<string, Lesson> {
   for (const entry of readdirSync(join(root, "agents")).sort()) {
     const [name, file, page] = [entry.slice(0, 3), `agents/${entry}`, `docs/${entry.replace(/ts$/, "md")}`];
     const text = readFileSync(join(root, file), "utf8");
-    const code = read(text.trimEnd());
+    const code = parseCode(text.trimEnd());
     const { lines } = code;
     const header = lines.slice(1, lines.indexOf(" */")).map((line) => line.slice(3));
     const regions = new Map<string, Lines>();
@@ -72,7 +72,7 @@ function startOf(node: Node, lines: string[]): number {
  * Finds the top-level declarations, methods as `Class.method`, and `addTool({ name: "x", … })` as `addTool x`.
  * @throws if the text can't be parsed
  */
-export function read(text: string): Code {
+export function parseCode(text: string): Code {
   const lines = text.split("\n");
   const parts = new Map<string, Declaration>();
   const add = (name: string, node: Node, body?: Lines) =>
@@ -112,7 +112,7 @@ function bodyOf(value: Node | null | undefined): Lines | undefined {
 }
 
 /** Compares each region with the lesson before it. In s01, every region is new. */
-export function changes(lesson: Lesson) {
+export function regionChanges(lesson: Lesson) {
   const { before, regions } = lesson;
   return [...regions].map(([name, region]) => {
     const old = before?.regions.get(name);

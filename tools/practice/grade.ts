@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
 import { type BuildFailure, type BuildOptions, build, type Plugin } from "esbuild";
-import { PROGRAM } from "../lesson/program.ts";
-import { type Code, type Lesson, read } from "../lesson/source.ts";
+import { BUNDLE_OPTIONS } from "../lesson/program.ts";
+import { type Code, type Lesson, parseCode } from "../lesson/source.ts";
 import type { Problem, State, Status } from "./child.ts";
 import { fileFor, type Line, stepsOf, suiteOf, suitesOf, textOf } from "./skeleton.ts";
 
@@ -42,7 +42,7 @@ export async function check(lesson: Lesson, file: string, saved: Saved, options:
   const { patience = 5_000, signal, stepsOnly, tell } = options;
   const checking = typeErrorsIn(file, signal);
   const text = fs.promises.readFile(file, "utf8");
-  const code = await text.then((text) => read(text.replaceAll("\r\n", "\n"))).catch(() => undefined);
+  const code = await text.then((text) => parseCode(text.replaceAll("\r\n", "\n"))).catch(() => undefined);
   if (!code) return { ...saved, state: "did not load", typeErrors: await checking, ranAll: false }; // tsc says why
   const job = { lesson, code, patience, signal };
   let failure = await firstRed(job, saved);
@@ -102,7 +102,7 @@ function notCompiled({ errors: [error] }: BuildFailure, folder: string): Status 
   return { ...LOADING, problem: { message: text, stack } };
 }
 
-const bundle = (options: BuildOptions) => build({ ...PROGRAM, ...options, outdir: ".", write: false });
+const bundle = (options: BuildOptions) => build({ ...BUNDLE_OPTIONS, ...options, outdir: ".", write: false });
 const packages = bundle({ entryPoints: { sdk: "@anthropic-ai/sdk", zod: "zod" }, minify: true }); // loads faster
 const IMPORTS: BuildOptions = {
   alias: { "@anthropic-ai/sdk": "../sdk.mjs", zod: "../zod.mjs" },
@@ -135,7 +135,7 @@ async function prepare({ lesson, step }: Job, file: string): Promise<void> {
   for (const { path, contents } of (await tests).outputFiles) write(`tests/${basename(path)}`, contents);
   const suites = suitesOf(lesson, step).map((suite) => `import "./${basename(suite, "ts")}mjs";\n`);
   write("tests/suite.mjs", suites.join(""));
-  await build({ ...PROGRAM, ...IMPORTS, entryPoints: { "agents/lesson": file }, outdir: folder });
+  await build({ ...BUNDLE_OPTIONS, ...IMPORTS, entryPoints: { "agents/lesson": file }, outdir: folder });
 }
 
 /** Runs the child until it ends, and kills it if a loop keeps it from reporting. Unless it's green, there is a problem. */

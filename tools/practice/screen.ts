@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { styleText } from "node:util";
-import { type Lesson, read } from "../lesson/source.ts";
+import { type Lesson, parseCode } from "../lesson/source.ts";
 import type { Problem } from "./child.ts";
 import type { Progress } from "./grade.ts";
 import { changedBetween, skeletonOf, stepsOf } from "./skeleton.ts";
@@ -38,7 +38,7 @@ function adviceFor(lesson: Lesson, progress: Progress): string[] {
     const { from = 0, body = { from: from + 1 } } = code.parts.get(name) ?? {};
     return from ? `${name} (line ${body.from - 1})` : `${name} (not in the file)`;
   };
-  const written = changedBetween(read(skeletonOf(lesson)), code);
+  const written = changedBetween(parseCode(skeletonOf(lesson)), code);
   const what = current.functions.map((name) => `${written.includes(name) ? "look at" : "write"} ${lineOf(name)}`);
   const lines = [
     `step ${steps.indexOf(current) + 1} of ${steps.length}: ${what.join(", ")}; the other steps are ${ranAll || failure?.isOwn ? "yours" : "the lesson's here"}`,
@@ -48,7 +48,7 @@ function adviceFor(lesson: Lesson, progress: Progress): string[] {
   const given = written.filter((name) => !toWrite.some((each) => each === name || each.startsWith(`${name}.`)));
   const others = given.length > 3 ? ` and ${given.length - 3} more` : "";
   if (given.length > 0) lines.unshift(`not as it was given: ${given.slice(0, 3).map(lineOf).join(", ")}${others}`);
-  const before = read(greenTexts[current.name] ?? "");
+  const before = parseCode(greenTexts[current.name] ?? "");
   const changed = changedBetween(before, code).filter((name) => [...current.functions, ...given].includes(name));
   if (changed.length > 0) lines.push(`it was green; since then you changed ${changed.map(lineOf).join(", ")}`);
   return lines;

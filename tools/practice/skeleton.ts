@@ -1,9 +1,9 @@
 /** The steps of a lesson, the file that a reader starts with, and the file that each step is graded on. */
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
-import { type ParserOptions, parse as parseCode } from "@babel/parser";
+import * as babel from "@babel/parser";
 import { parse } from "yaml";
-import { type Code, codeOf, type Lesson, type Lines, read } from "../lesson/source.ts";
+import { type Code, codeOf, type Lesson, type Lines, parseCode } from "../lesson/source.ts";
 
 export type Step = {
   name: string; // its first function
@@ -33,8 +33,13 @@ export function changedBetween(before: Code, now: Code): string[] {
 
 /** The tokens of each declaration, without those that formatters add and remove. */
 function tokensOf({ lines, parts }: Code): Map<string, string> {
-  const options: ParserOptions = { sourceType: "module", plugins: ["typescript"], errorRecovery: true, tokens: true };
-  const tokens = parseCode(lines.join("\n"), options).tokens?.filter(({ type }) => typeof type !== "string") ?? []; // no comments
+  const options: babel.ParserOptions = {
+    sourceType: "module",
+    plugins: ["typescript"],
+    errorRecovery: true,
+    tokens: true,
+  };
+  const tokens = babel.parse(lines.join("\n"), options).tokens?.filter(({ type }) => typeof type !== "string") ?? []; // no comments
   const textOf = ({ from, to }: Lines) => {
     const within = tokens.filter(({ loc }) => loc.start.line >= from && loc.start.line <= to);
     const text = within.map(({ type, value }) => value ?? type.label).join(" ");
@@ -72,7 +77,7 @@ export const textOf = (lines: Line[]) => lines.map(({ text }) => text).join("\n"
  */
 export function fileFor(lesson: Lesson, code: Code, step?: string, isOwn = false): Line[] {
   const others = stepsOf(lesson).flatMap(({ name, functions }) => (!step || name === step ? [] : functions));
-  const written = isOwn ? changedBetween(read(skeletonOf(lesson)), code) : [];
+  const written = isOwn ? changedBetween(parseCode(skeletonOf(lesson)), code) : [];
   const names = others.filter((name) => !written.includes(name));
   return replaced(code, new Map(names.map((name) => [name, partOf(lesson, name)])));
 }

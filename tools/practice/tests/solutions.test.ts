@@ -7,7 +7,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import { parse } from "yaml";
-import { type Lesson, read, readLessons } from "../../lesson/source.ts";
+import { type Lesson, parseCode, readLessons } from "../../lesson/source.ts";
 import { check, firstRed } from "../grade.ts";
 import { skeletonOf, stepsOf } from "../skeleton.ts";
 import { folderOf, root } from "./root.ts";
@@ -20,7 +20,7 @@ type Solutions = { right: Changes; wrong: Record<string, Changes & { expect: str
 function changed(lesson: Lesson, changes: Changes): string {
   let text = lesson.lines.join("\n");
   for (const [what, replacement] of Object.entries(changes)) {
-    const { lines, parts } = read(text);
+    const { lines, parts } = parseCode(text);
     const part = parts.get(what);
     assert.ok(part || text.includes(what), `${lesson.file} has no ${what}`);
     if (part) lines.splice(part.from - 1, part.to - part.from + 1, replacement.trimEnd());
@@ -56,7 +56,7 @@ describe("solutions", { concurrency: 3 }, () => {
       for (const { name, functions } of stepsOf(lesson)) {
         const skeleton = skeletonOf(lesson, written);
         writeFileSync(join(types, `before_${name}.ts`), skeleton);
-        const job = { lesson, code: read(skeleton.trimEnd()), patience: 60_000 };
+        const job = { lesson, code: parseCode(skeleton.trimEnd()), patience: 60_000 };
         const failure = await firstRed(job, { greenTexts: greenTextsOf(lesson) });
         assert.deepEqual([failure?.step, failure?.state], [name, "red"], failure?.test);
         written.push(...functions);
@@ -67,7 +67,7 @@ describe("solutions", { concurrency: 3 }, () => {
 
     for (const [what, { expect, ...changes }] of Object.entries(wrong)) {
       test(`${lesson.name}: a solution that ${what} is red`, async () => {
-        const code = read(changed(lesson, changes));
+        const code = parseCode(changed(lesson, changes));
         const failure = await firstRed({ lesson, code, patience: 5_000 }, { greenTexts: greenTextsOf(lesson) });
         const found = `${failure?.state}: ${failure?.test}: ${failure?.problem.message}`;
         assert.equal(failure?.step, expect, found);

@@ -7,7 +7,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { basename, join } from "node:path";
 import { after, beforeEach, test } from "node:test";
 import { stripVTControlCharacters } from "node:util";
-import { read, readLessons } from "../../lesson/source.ts";
+import { parseCode, readLessons } from "../../lesson/source.ts";
 import { check } from "../grade.ts";
 import { draw } from "../screen.ts";
 import { fileFor, skeletonOf, stepsOf, textOf } from "../skeleton.ts";
@@ -228,7 +228,7 @@ test("without a terminal the hint is shown at once, and --solution shows the ste
 
 test("if only a test of the whole program is red, the step to blame is named, and the bar stays full", async () => {
   const wrong = changed("roundsWithoutUpdate < 3", "roundsWithoutUpdate < 4");
-  const code = read(wrong);
+  const code = parseCode(wrong);
   const greenTexts = Object.fromEntries(stepsOf(lesson).map(({ name }) => [name, textOf(fileFor(lesson, code, name))]));
   writeFileSync(file, wrong);
   writeFileSync(`${file}.json`, JSON.stringify({ stepsDone: 2, greenTexts })); // as if the steps' tests had let it pass

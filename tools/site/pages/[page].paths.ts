@@ -1,5 +1,5 @@
 /** Makes the pages that have no Markdown file: sources, changes, and the viewer. */
-import { changes } from "../../lesson/source.ts";
+import { regionChanges } from "../../lesson/source.ts";
 import {
   isFolder,
   lessons,
@@ -29,7 +29,7 @@ function changesPages(name: string, prefix: string): Page[] {
   const lesson = lessons.get(name);
   if (!lesson?.before) return [];
   const { changesOf, lines, states } = words(prefix);
-  const regions = changes(lesson).filter(({ state }) => state !== "same");
+  const regions = regionChanges(lesson).filter(({ state }) => state !== "same");
   const parts = regions.map(({ name: region, region: { from, to }, state, added, removed }) => {
     const link = `[${lines} ${from}–${to}](/source/${lesson.file}.html#L${from}-L${to})`;
     return `## ${region}\n\n${states[state]} · ${link} · +${added} −${removed}\n\n\`\`\`added ${name} ${region}\n\`\`\`\n`;
