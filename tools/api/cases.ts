@@ -237,7 +237,7 @@ const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object 
 
 // --- accepted --------------------------------------------------------------------------------------------------------
 
-/** Headers of real clients that unlock fields. */
+/** Beta headers that real clients send. Each allows some fields. */
 const BETAS = {
   "anthropic-beta":
     "context-management-2025-06-27,mid-conversation-output-config-2026-07-01,message-threads-2026-08-12,server-side-fallback-2026-07-01",

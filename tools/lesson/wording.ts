@@ -9,7 +9,7 @@ export const INTERRUPTED = "(interrupted";
 export const SAVED = "Output too large";
 export const CUT = "[... cut here";
 
-/** What s06 prints for each trigger of a compaction. */
+/** The text that s06 prints when it compacts, by trigger. */
 export const PRINTED = {
   micro: "[micro_compact]",
   auto: "[auto_compact triggered]",

@@ -61,7 +61,7 @@ export function makeLegend(items: LegendItem[]): HTMLElement {
   return make("ul", { className: "cv-legend" }, ...made);
 }
 
-/** A block with its size in tokens, its colour and a name for its kind. */
+/** A block as it's shown: its size in tokens, its colour, and the name of its kind. */
 export type ShownBlock = { block: Block; tokens: number; colour: string; kind: string };
 export const nameBlock = ({ kind, block }: ShownBlock, words: Words): string =>
   block.label ? words.named(kind, block.label) : kind;

@@ -328,6 +328,6 @@ const zh: Words = {
 
 export const WORDS: Record<Language, Words> = { en, zh };
 
-/** Names a series. */
+/** Returns the name of a series, for the legend. */
 export const nameOfSeries = (name: string, words: Words): string =>
   name.startsWith("result:") ? words.results(name.slice(7)) : (words.kinds[name] ?? name);

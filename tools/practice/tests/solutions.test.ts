@@ -1,5 +1,5 @@
-// What is judged right and wrong. For each lesson, solutions/ has a right program in another style and in other words, and
-// changes to the lesson that are wrong, about one for each test that a step has.
+// Right solutions pass and wrong ones fail. For each lesson, solutions/ has a right program in another style and in other
+// words, and changes to the lesson that are wrong, about one for each test that a step has.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
