@@ -16,7 +16,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { after, type TestContext } from "node:test";
+import { after, afterEach, beforeEach, describe, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { build } from "esbuild";
@@ -30,7 +30,6 @@ import {
   startServer,
 } from "../tools/api/server.ts";
 import { BUNDLE_OPTIONS } from "../tools/lesson/program.ts";
-import * as runner from "../tools/practice/runner.ts";
 
 export type Messages = Anthropic.MessageParam[];
 /** The turn options that every lesson has. */
@@ -81,9 +80,8 @@ export function checkRejections(): void {
 after(async () => {
   await Promise.all(servers.map((each) => each.close()));
   rmSync(folder, { recursive: true, force: true });
-  if (!runner.readersFile) checkRejections();
+  checkRejections();
 });
-runner.finalChecks.push(checkRejections);
 
 export const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
 export const use = (name: string, input: unknown, id?: string): ReplyBlock => ({ type: "tool_use", name, input, id });
@@ -136,24 +134,13 @@ export type Lesson = {
 };
 type Options<L extends Lesson> = Parameters<L["runTurn"]>[2];
 
-export const { step } = runner;
-
-/** Defines a test. If it fails after its last turn failed, the error says how that turn ended. */
-export function test(name: string, body: runner.Body): void {
-  runner.test(name, async (t) => {
-    [ending, trace] = ["", ""];
-    try {
-      await body(t);
-    } catch (error) {
-      if (error instanceof Error) Object.assign(error, { message: error.message + ending, stack: error.stack + trace });
-      throw error;
-    }
-  });
-}
-
-/** Defines the same tests for several lessons. Their names begin with that of the lesson, as in `s01: …`. */
-export function onEach<L>(lessons: Record<string, L>, cases: (lesson: L, test: typeof runner.test) => void): void {
-  for (const [short, lesson] of Object.entries(lessons)) cases(lesson, (name, body) => test(`${short}: ${name}`, body));
+/**
+ * Describes a part of several lessons, as in `s01: runCall`. The part is what practice names when a test fails: a function that a
+ * reader writes, or another one. LESSON=s03 leaves out all other lessons.
+ */
+export function onEach<L>(part: string, lessons: Record<string, L>, cases: (lesson: L) => void, options = {}): void {
+  for (const [short, lesson] of Object.entries(lessons))
+    if ((process.env.LESSON || short) === short) describe(`${short}: ${part}`, options, () => cases(lesson));
 }
 
 /** Returns options for a turn. Unless `approve` is given, the answer to every question is yes. */
@@ -181,6 +168,13 @@ export async function capture<T>(work: () => T | Promise<T>): Promise<{ value: T
 
 let ending = ""; // how the last turn of a test failed, which often explains why an assertion fails later
 let trace = ""; // where that error was thrown
+beforeEach(() => {
+  ending = trace = "";
+});
+afterEach((t) => {
+  const { cause } = Object(Object(t).error); // what the test threw, if it did
+  if (cause instanceof Error) Object.assign(cause, { message: cause.message + ending, stack: cause.stack + trace });
+});
 /** Does the work while the model gives these replies. Returns what it prints, sends and throws, and the model's last reply. */
 export async function watch<T>(model: Model, work: () => T | Promise<T>) {
   server.model = model;
@@ -202,10 +196,7 @@ export async function watch<T>(model: Model, work: () => T | Promise<T>) {
 /** The same for work on a history. Also returns the tool results in it. */
 async function watchTurn<T>(messages: Messages, replies: Reply[], work: () => Promise<T>) {
   const { value: reply, ...seen } = await watch(scripted(...replies), work);
-  const results = resultsIn(messages);
-  const unwritten = results.find(({ text }) => text.startsWith("write me"));
-  if (unwritten) ending ||= `\n\na result says: ${unwritten.text}`;
-  return { messages, reply, results, ...seen };
+  return { messages, reply, results: resultsIn(messages), ...seen };
 }
 
 type Talk = Partial<Basics> & { messages?: Messages };
@@ -237,20 +228,9 @@ export async function goOn(lesson: Lesson, messages: Messages): Promise<Messages
   return sent[0]?.messages ?? [];
 }
 
-/** The path of a lesson's source. */
-function sourceOf(lesson: string): string {
-  if (runner.readersFile?.endsWith(`/${lesson}.ts`)) return runner.readersFile;
-  return fileURLToPath(new URL(`../agents/${lesson}.ts`, import.meta.url));
-}
-
-/** The URL of a lesson, to import further copies of the module. */
-export function moduleOf(lesson: string): string {
-  return new URL(`../agents/${runner.readersFile ? "lesson.mjs" : `${lesson}.ts`}`, import.meta.url).href;
-}
-
 /** Waits until something is true and all earlier output has been read. Throws if that takes suspiciously long. */
 export async function until(isSo: () => boolean): Promise<void> {
-  const end = Date.now() + runner.patience / 2;
+  const end = Date.now() + 300_000;
   while (!isSo()) {
     assert.ok(Date.now() < end, `waited in vain: ${isSo}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
@@ -277,8 +257,9 @@ after(async () => {
 async function programOf(lesson: string, dotEnv: string | undefined): Promise<string> {
   const above = newFolder();
   const outfile = join(above, "agents", `${lesson}.mjs`);
+  const source = fileURLToPath(import.meta.resolve(`../agents/${lesson}.ts`)); // in practice, the reader's
   if (dotEnv !== undefined) writeFileSync(join(above, ".env"), dotEnv);
-  await build({ ...BUNDLE_OPTIONS, entryPoints: [sourceOf(lesson)], outfile, minifyWhitespace: true });
+  await build({ ...BUNDLE_OPTIONS, entryPoints: [source], outfile, minifyWhitespace: true });
   return outfile;
 }
 

@@ -4,14 +4,14 @@
 import assert from "node:assert/strict";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeEach, describe, type TestContext } from "node:test";
+import { beforeEach, type TestContext, test } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { type Failure, type Reply, type ReplyBlock, scripted, startServer } from "../tools/api/server.ts";
 import * as harness from "./harness.ts";
 
 const { bash, blocksOf, call, expectRejection, folder, goOn, interruptedTurn, isRunning, loop, onEach, PASS } = harness;
-const { resultsIn, say, server, start, step, test, textsIn, turn, until, use, user, WAIT } = harness;
+const { resultsIn, say, server, start, textsIn, turn, until, use, user, WAIT } = harness;
 const s01 = await import("../agents/s01_agent_loop.ts");
 const s02 = await import("../agents/s02_tool_use.ts");
 const s03 = await import("../agents/s03_todo_write.ts");
@@ -46,25 +46,21 @@ const MALFORMED: Failure = { kind: "status", status: 400, message: "this request
 const WHY = /^\w+: .*\w/; // an error's name and its message
 beforeEach(harness.emptyWorkspace);
 
+/** Runs a reply with this many calls. The user presses Ctrl-C at the first question. */
+async function stoppedAtQuestion(lesson: harness.Lesson, count: number): Promise<string[]> {
+  const stop = new AbortController();
+  const approve = async () => {
+    stop.abort(new Error("interrupted"));
+    stop.signal.throwIfAborted();
+  };
+  const calls = bash(...Array(count).fill("true"));
+  const { results } = await loop(lesson, [calls], { signal: stop.signal, approve });
+  return outcomes(results);
+}
+
 // A test runs on s01, on s06, and on each lesson in between that changes the region it tests.
 
-onEach({ s01, s02, s03, s04, s05, s06 }, (lesson, test) => {
-  step("agentLoop");
-  test("streams a request with caching on, summarized thinking, room for a long reply, and described tools", async () => {
-    const { sent } = await loop(lesson, [say("hello")]);
-    const { stream, model, max_tokens, cache_control, thinking, system, tools } = sent[0] ?? {};
-    assert.deepEqual([stream, model, max_tokens], [true, "claude-sonnet-5-5", 32_000]);
-    assert.deepEqual(cache_control, { type: "ephemeral" });
-    assert.deepEqual(thinking, { type: "adaptive", display: "summarized" });
-    assert.deepEqual([system, tools], [lesson.SYSTEM, lesson.TOOLS]);
-    assert.ok(lesson.SYSTEM.includes(folder), "the system prompt names the workspace");
-    for (const { name, description } of lesson.TOOLS)
-      assert.match(description ?? "", /\w+ \w+/, `${name} is described`);
-  });
-});
-
-onEach({ s01, s03, s04, s06 }, (lesson, test) => {
-  step("agentLoop");
+onEach("agentLoop", { s01, s03, s04, s06 }, (lesson) => {
   test("calls the model until a reply has no tool calls, then returns that reply; the messages grow in place", async () => {
     const first = call({ type: "text", text: "First one." }, use("bash", { command: "echo one" }));
     const replies = [first, bash("echo two"), say("It printed: one, two")];
@@ -95,67 +91,26 @@ onEach({ s01, s03, s04, s06 }, (lesson, test) => {
     assert.deepEqual([ended.error, ended.sent.length], [undefined, 1]);
   });
 
-  for (const [part, count, what] of [
-    ["agentLoop", 2, "every call of a reply has a result after Ctrl-C"],
-    ["runCall", 1, "the result of a call that Ctrl-C stopped is an error"],
-  ] as const) {
-    step(part);
-    test(what, async () => {
-      const stop = new AbortController();
-      const approve = async () => {
-        stop.abort(new Error("interrupted"));
-        stop.signal.throwIfAborted();
-      };
-      const calls = bash(...Array(count).fill("true"));
-      const { results } = await loop(lesson, [calls], { signal: stop.signal, approve });
-      assert.deepEqual(outcomes(results), Array(count).fill("an error"), "one for each call");
-    });
-  }
-
-  test("a call that can't be started tells the model and the user what went wrong, and the next call runs", async () => {
-    const [wrong, after] = ["echo a\0b", "echo after"].map((command) => use("bash", { command }));
-    const reply = call(wrong ?? assert.fail(), use("none", {}), after ?? assert.fail());
-    const { error, results, messages, printed } = await loop(lesson, [reply, say("sorry")]);
-    assert.equal(error, undefined);
-    assert.match(results[0]?.text ?? "", /null bytes/);
-    assert.match(printed, /null bytes/, "what the user sees");
-    assert.match(results[1]?.text ?? "", /none/);
-    assert.deepEqual([results.map(({ failed }) => failed), results[2]?.text], [[true, true, false], "after"]);
-    await goOn(lesson, messages);
-  });
-
-  test("prints a result, but only the head and tail if it's long", async () => {
-    const { printed } = await loop(lesson, [bash("seq 2000"), say("All counted.")]);
-    assert.match(printed, /\b1\s+2\s.*\b1999\s+2000\s.*All counted\./s);
-    assert.doesNotMatch(printed, /\b1000\s/);
-  });
-
-  test("sends valid text even if a result is cut inside an emoji", async () => {
-    for (const lead of ["", "x"]) {
-      const command = `printf '${lead}'; yes 😀 | head -n 60000 | tr -d '\\n'; exit 3`;
-      const { error, messages, results } = await loop(lesson, [bash(command), say("done")]);
-      assert.equal(error, undefined);
-      assert.match(results[0]?.text ?? "", /😀/);
-      await goOn(lesson, messages);
-    }
+  test("every call of a reply has a result after Ctrl-C", async () => {
+    assert.deepEqual(await stoppedAtQuestion(lesson, 2), ["an error", "an error"]);
   });
 });
 
-// s06 saves a long result to disk instead.
-onEach({ s01, s03, s04 }, (lesson, test) => {
-  step("runCall");
-  test("sends the head and tail of a result of more than 50,000 characters, and a note", async () => {
-    const { results } = await loop(lesson, [bash("echo HEAD; seq 50000; echo TAIL; exit 3"), say("done")]);
-    const text = results[0]?.text ?? "";
-    assert.ok(text.length > 40_000 && text.length <= 50_000, `${text.length} characters`);
-    assert.match(text, /^HEAD\n1\n2\n/);
-    assert.match(text, /49999\n50000\nTAIL\n.*\b3\b.*$/);
-    assert.match(text.slice(5, -5), /[a-z]{2}/i, "a note");
+onEach("agentLoop", { s01, s02, s03, s04, s05, s06 }, (lesson) => {
+  test("streams a request with caching on, summarized thinking, room for a long reply, and described tools", async () => {
+    const { sent } = await loop(lesson, [say("hello")]);
+    const { stream, model, max_tokens, cache_control, thinking, system, tools } = sent[0] ?? {};
+    assert.deepEqual([stream, model, max_tokens], [true, "claude-sonnet-5-5", 32_000]);
+    assert.deepEqual(cache_control, { type: "ephemeral" });
+    assert.deepEqual(thinking, { type: "adaptive", display: "summarized" });
+    assert.deepEqual([system, tools], [lesson.SYSTEM, lesson.TOOLS]);
+    assert.ok(lesson.SYSTEM.includes(folder), "the system prompt names the workspace");
+    for (const { name, description } of lesson.TOOLS)
+      assert.match(description ?? "", /\w+ \w+/, `${name} is described`);
   });
 });
 
-onEach({ s01, s02, s06 }, (lesson, test) => {
-  step("runTool");
+onEach("runTool", { s01, s02, s06 }, (lesson) => {
   test("tells the model that a tool doesn't exist or that its input is wrong", async () => {
     const calls = [use("python", {}), use("constructor", {}), use("bash", {}), use("bash", { command: ["ls"] })];
     const approve = async () => assert.fail("nobody should be asked");
@@ -210,7 +165,53 @@ onEach({ s01, s02, s06 }, (lesson, test) => {
   });
 });
 
-onEach({ s01, s06 }, (lesson, test) => {
+onEach("runCall", { s01, s03, s04, s06 }, (lesson) => {
+  test("the result of a call that Ctrl-C stopped is an error", async () => {
+    assert.deepEqual(await stoppedAtQuestion(lesson, 1), ["an error"]);
+  });
+
+  test("a call that can't be started tells the model and the user what went wrong, and the next call runs", async () => {
+    const [wrong, after] = ["echo a\0b", "echo after"].map((command) => use("bash", { command }));
+    const reply = call(wrong ?? assert.fail(), use("none", {}), after ?? assert.fail());
+    const { error, results, messages, printed } = await loop(lesson, [reply, say("sorry")]);
+    assert.equal(error, undefined);
+    assert.match(results[0]?.text ?? "", /null bytes/);
+    assert.match(printed, /null bytes/, "what the user sees");
+    assert.match(results[1]?.text ?? "", /none/);
+    assert.deepEqual([results.map(({ failed }) => failed), results[2]?.text], [[true, true, false], "after"]);
+    await goOn(lesson, messages);
+  });
+
+  test("prints a result, but only the head and tail if it's long", async () => {
+    const { printed } = await loop(lesson, [bash("seq 2000"), say("All counted.")]);
+    assert.match(printed, /\b1\s+2\s.*\b1999\s+2000\s.*All counted\./s);
+    assert.doesNotMatch(printed, /\b1000\s/);
+  });
+
+  test("sends valid text even if a result is cut inside an emoji", async () => {
+    for (const lead of ["", "x"]) {
+      const command = `printf '${lead}'; yes 😀 | head -n 60000 | tr -d '\\n'; exit 3`;
+      const { error, messages, results } = await loop(lesson, [bash(command), say("done")]);
+      assert.equal(error, undefined);
+      assert.match(results[0]?.text ?? "", /😀/);
+      await goOn(lesson, messages);
+    }
+  });
+});
+
+// s06 saves a long result to disk instead.
+onEach("runCall", { s01, s03, s04 }, (lesson) => {
+  test("sends the head and tail of a result of more than 50,000 characters, and a note", async () => {
+    const { results } = await loop(lesson, [bash("echo HEAD; seq 50000; echo TAIL; exit 3"), say("done")]);
+    const text = results[0]?.text ?? "";
+    assert.ok(text.length > 40_000 && text.length <= 50_000, `${text.length} characters`);
+    assert.match(text, /^HEAD\n1\n2\n/);
+    assert.match(text, /49999\n50000\nTAIL\n.*\b3\b.*$/);
+    assert.match(text.slice(5, -5), /[a-z]{2}/i, "a note");
+  });
+});
+
+onEach("runTurn", { s01, s06 }, (lesson) => {
   /** Sends one more request after a turn that was stopped, and checks that a note tells the model so. */
   async function goOnStopped(messages: harness.Messages): Promise<harness.Messages> {
     const prompt = await goOn(lesson, messages);
@@ -220,93 +221,96 @@ onEach({ s01, s06 }, (lesson, test) => {
     return prompt;
   }
 
-  describe("a turn", () => {
-    step("runTurn");
-    for (const [what, failures] of [
-      ["the API stays busy", [BUSY, BUSY, BUSY]],
-      ["the stream breaks in the middle", [{ kind: "drop" }]],
-    ] satisfies [string, Failure[]][]) {
-      test(`keeps finished calls if ${what}, and the model is told that it stopped`, async () => {
-        for (const failure of failures) if (failure.kind === "status") expectRejection(/Overloaded/);
-        server.fail(PASS, ...failures);
-        const { error, messages, results } = await turn(lesson, [bash("echo kept"), bash("echo never")]);
-        assert.notEqual(error, undefined, "it throws");
-        assert.deepEqual(outputs(results), ["kept"]);
-        await goOnStopped(messages);
-      });
-    }
-
-    test("keeps its calls, each with its result, if Ctrl-C stops it in a command, and the model is told", async () => {
-      const replies = [bash("echo first", WAIT, "touch never")];
-      const { error, messages, results, sent } = await interruptedTurn(lesson, replies);
+  for (const [what, failures] of [
+    ["the API stays busy", [BUSY, BUSY, BUSY]],
+    ["the stream breaks in the middle", [{ kind: "drop" }]],
+  ] satisfies [string, Failure[]][]) {
+    test(`keeps finished calls if ${what}, and the model is told that it stopped`, async () => {
+      for (const failure of failures) if (failure.kind === "status") expectRejection(/Overloaded/);
+      server.fail(PASS, ...failures);
+      const { error, messages, results } = await turn(lesson, [bash("echo kept"), bash("echo never")]);
       assert.notEqual(error, undefined, "it throws");
-      assert.equal(sent.length, 1, "calls of the model");
-      assert.deepEqual([results[0]?.text, results[2]?.failed, isThere("never")], ["first", true, false]);
-      assert.match(results[1]?.text ?? "", /^begun\n/);
+      assert.deepEqual(outputs(results), ["kept"]);
       await goOnStopped(messages);
     });
+  }
 
-    test("keeps nothing of a reply that Ctrl-C stops, and the model is told", async () => {
-      const stop = new AbortController();
-      server.fail(SLOWLY);
-      const before = server.journal.length;
-      const running = turn(lesson, [ENDLESS_REPLY], { signal: stop.signal });
-      await until(() => server.journal[before]?.reply !== undefined);
-      stop.abort(new Error("interrupted"));
-      const { error, messages } = await running;
-      assert.notEqual(error, undefined, "it throws");
-      const prompt = await goOnStopped(messages);
-      assert.doesNotMatch(JSON.stringify(prompt), /word/);
-    });
+  test("keeps its calls, each with its result, if Ctrl-C stops it in a command, and the model is told", async () => {
+    const replies = [bash("echo first", WAIT, "touch never")];
+    const { error, messages, results, sent } = await interruptedTurn(lesson, replies);
+    assert.notEqual(error, undefined, "it throws");
+    assert.equal(sent.length, 1, "calls of the model");
+    assert.deepEqual([results[0]?.text, results[2]?.failed, isThere("never")], ["first", true, false]);
+    assert.match(results[1]?.text ?? "", /^begun\n/);
+    await goOnStopped(messages);
+  });
 
-    test("leaves the conversation as it was if the API rejects its request", async () => {
-      expectRejection(/malformed/);
-      const { messages } = await turn(lesson, [bash("echo earlier"), say("ok")], { request: "first" });
-      const before = structuredClone(messages);
-      server.fail(MALFORMED);
-      const { error } = await turn(lesson, [], { messages });
-      assert.match(error ?? "", /400/);
-      assert.doesNotMatch(error ?? "", /^Error: /, "the error of the SDK is thrown on, not one of our own");
-      assert.deepEqual(messages, before);
-      await goOn(lesson, messages);
-    });
+  test("keeps nothing of a reply that Ctrl-C stops, and the model is told", async () => {
+    const stop = new AbortController();
+    server.fail(SLOWLY);
+    const before = server.journal.length;
+    const running = turn(lesson, [ENDLESS_REPLY], { signal: stop.signal });
+    await until(() => server.journal[before]?.reply !== undefined);
+    stop.abort(new Error("interrupted"));
+    const { error, messages } = await running;
+    assert.notEqual(error, undefined, "it throws");
+    const prompt = await goOnStopped(messages);
+    assert.doesNotMatch(JSON.stringify(prompt), /word/);
+  });
 
-    test("keeps earlier steps if the API rejects a later one, and drops only what the model hasn't answered", async () => {
-      expectRejection(/malformed/);
-      server.fail(PASS, PASS, MALFORMED);
-      const { messages, results } = await turn(lesson, [bash("echo one"), bash("echo two")]);
-      assert.deepEqual(outputs(results), ["one"]);
-      await goOnStopped(messages);
-    });
+  test("leaves the conversation as it was if the API rejects its request", async () => {
+    expectRejection(/malformed/);
+    const { messages } = await turn(lesson, [bash("echo earlier"), say("ok")], { request: "first" });
+    const before = structuredClone(messages);
+    server.fail(MALFORMED);
+    const { error } = await turn(lesson, [], { messages });
+    assert.match(error ?? "", /400/);
+    assert.doesNotMatch(error ?? "", /^Error: /, "the error of the SDK is thrown on, not one of our own");
+    assert.deepEqual(messages, before);
+    await goOn(lesson, messages);
+  });
 
-    test("drops nothing if the account has no credit, and the model is told that it stopped", async () => {
-      const message = "Your credit balance is too low to access the Anthropic API.";
-      expectRejection(/credit balance/);
-      server.fail(PASS, { kind: "status", status: 400, message });
-      const { error, messages, results } = await turn(lesson, [bash("echo paid")]);
-      assert.match(error ?? "", /credit balance/);
-      assert.deepEqual(outputs(results), ["paid"]);
-      await goOnStopped(messages);
-    });
+  test("keeps earlier steps if the API rejects a later one, and drops only what the model hasn't answered", async () => {
+    expectRejection(/malformed/);
+    server.fail(PASS, PASS, MALFORMED);
+    const { messages, results } = await turn(lesson, [bash("echo one"), bash("echo two")]);
+    assert.deepEqual(outputs(results), ["one"]);
+    await goOnStopped(messages);
+  });
 
-    test("that was stopped by Ctrl-C isn't carried on unasked, even if the next request is rejected", async () => {
-      const request = "delete build/";
-      const { messages } = await interruptedTurn(lesson, [bash(WAIT)], { request });
-      expectRejection(/malformed/);
-      server.fail(MALFORMED);
-      await turn(lesson, [], { messages, request: "now this" });
-      const { error, sent } = await turn(lesson, [say("You're welcome.")], { messages, request: "thanks" });
-      assert.equal(error, undefined);
-      const texts = textsIn(sent[0]?.messages ?? []);
-      if (!texts.includes(request)) return; // without the request, nothing needs a note
-      assert.doesNotMatch(texts[texts.indexOf(request) + 1] ?? "", /^(now this|thanks)$/, "a note follows the request");
-    });
+  test("drops nothing if the account has no credit, and the model is told that it stopped", async () => {
+    const message = "Your credit balance is too low to access the Anthropic API.";
+    expectRejection(/credit balance/);
+    server.fail(PASS, { kind: "status", status: 400, message });
+    const { error, messages, results } = await turn(lesson, [bash("echo paid")]);
+    assert.match(error ?? "", /credit balance/);
+    assert.deepEqual(outputs(results), ["paid"]);
+    await goOnStopped(messages);
+  });
+
+  test("that was stopped by Ctrl-C isn't carried on unasked, even if the next request is rejected", async () => {
+    const request = "delete build/";
+    const { messages } = await interruptedTurn(lesson, [bash(WAIT)], { request });
+    expectRejection(/malformed/);
+    server.fail(MALFORMED);
+    await turn(lesson, [], { messages, request: "now this" });
+    const { error, sent } = await turn(lesson, [say("You're welcome.")], { messages, request: "thanks" });
+    assert.equal(error, undefined);
+    const texts = textsIn(sent[0]?.messages ?? []);
+    if (!texts.includes(request)) return; // without the request, nothing needs a note
+    assert.doesNotMatch(texts[texts.indexOf(request) + 1] ?? "", /^(now this|thanks)$/, "a note follows the request");
+  });
+
+  test("takes a refused turn out of the conversation even if the refusal has no text, and adds no second note", async () => {
+    const { messages } = await turn(lesson, [], { request: "first", signal: AbortSignal.abort(new Error("stop")) });
+    const before = textsIn(messages);
+    await turn(lesson, [bash("true"), { ...call(), stop_reason: "refusal" }], { messages, request: "something bad" });
+    assert.deepEqual(textsIn(messages), before);
   });
 });
 
 // s06 shortens the prompt instead.
-onEach({ s01 }, (lesson, test) => {
-  step("runTurn");
+onEach("runTurn", { s01 }, (lesson) => {
   test("the conversation recovers from results that make every prompt too long, even if Ctrl-C followed them", async () => {
     const { messages } = await interruptedTurn(lesson, [bash("seq 20000", WAIT)]);
     server.contextLimit = 5_000;
@@ -326,127 +330,117 @@ onEach({ s01 }, (lesson, test) => {
   });
 });
 
-onEach({ s01, s06 }, (lesson, test) => {
-  describe("a reply", () => {
-    step("checkReply");
-    const before: ReplyBlock = { type: "thinking", thinking: "before" };
-    const after: ReplyBlock = { type: "thinking", thinking: "after" };
-    const blank: ReplyBlock = { type: "text", text: "\n\n" };
-    const words: ReplyBlock = { type: "text", text: "That is all." };
-    const redacted: ReplyBlock = { type: "redacted_thinking" };
-    const command = use("bash", { command: "echo ran" });
-    for (const [what, content, kept] of [
-      ["blank text", [before, blank, command, after, command, words], [before, command, after, command, words]],
-      ["thinking at the end", [before, command, command, after], [before, command, command]],
-      ["thinking before blank text at the end", [before, command, command, after, blank], [before, command, command]],
-      ["redacted thinking at the end", [before, command, command, after, redacted], [before, command, command]],
-    ] satisfies [string, ReplyBlock[], ReplyBlock[]][]) {
-      test(`runs the calls of a reply with ${what}, but doesn't send that block back`, async () => {
-        const { error, messages, results } = await loop(lesson, [call(...content), say("ok")]);
-        assert.equal(error, undefined);
-        assert.deepEqual([typesIn(messages[1]), outputs(results)], [kept.map(({ type }) => type), ["ran", "ran"]]);
-        await goOn(lesson, messages);
-      });
-    }
-
-    test("keeps text unchanged in any language and drops thinking after it", async () => {
-      const text: ReplyBlock = { type: "text", text: "完成了。\n" };
-      const { error, messages } = await loop(lesson, [call(before, text, after, command), call(before, text, after)]);
+onEach("checkReply", { s01, s06 }, (lesson) => {
+  const before: ReplyBlock = { type: "thinking", thinking: "before" };
+  const after: ReplyBlock = { type: "thinking", thinking: "after" };
+  const blank: ReplyBlock = { type: "text", text: "\n\n" };
+  const words: ReplyBlock = { type: "text", text: "That is all." };
+  const redacted: ReplyBlock = { type: "redacted_thinking" };
+  const command = use("bash", { command: "echo ran" });
+  for (const [what, content, kept] of [
+    ["blank text", [before, blank, command, after, command, words], [before, command, after, command, words]],
+    ["thinking at the end", [before, command, command, after], [before, command, command]],
+    ["thinking before blank text at the end", [before, command, command, after, blank], [before, command, command]],
+    ["redacted thinking at the end", [before, command, command, after, redacted], [before, command, command]],
+  ] satisfies [string, ReplyBlock[], ReplyBlock[]][]) {
+    test(`runs the calls of a reply with ${what}, but doesn't send that block back`, async () => {
+      const { error, messages, results } = await loop(lesson, [call(...content), say("ok")]);
       assert.equal(error, undefined);
-      assert.deepEqual(textsIn(messages, "assistant"), [text.text, text.text]);
-      assert.deepEqual(typesIn(messages[1]), ["thinking", "text", "thinking", "tool_use"]);
-      assert.deepEqual(typesIn(messages[3]), ["thinking", "text"]);
+      assert.deepEqual([typesIn(messages[1]), outputs(results)], [kept.map(({ type }) => type), ["ran", "ran"]]);
       await goOn(lesson, messages);
     });
+  }
 
-    for (const [what, reply] of Object.entries<Reply>({
-      "no blocks": call(),
-      "only blank text": say(" \n"),
-      "only thinking": call({ type: "thinking", thinking: "What shall I say?" }),
-    })) {
-      test(`drops a reply with ${what}, and the conversation goes on`, async () => {
-        const { error, messages, results } = await turn(lesson, [bash("echo hi"), reply]);
-        assert.match(error ?? "nothing", WHY);
-        assert.deepEqual([outputs(results), messages.at(-1)?.role], [["hi"], "user"]);
-        await goOn(lesson, messages);
-      });
-    }
-
-    // If a reply fills the window, s06 shortens the prompt and tries again.
-    for (const kind of lesson === s01 ? (["max_tokens", "context_window"] as const) : (["max_tokens"] as const)) {
-      test(`drops a reply that is cut off (${kind}), and runs none of its calls`, async () => {
-        server.fail(PASS, { kind });
-        const { error, messages, results } = await turn(lesson, [bash("echo kept"), bash("touch a", "touch b")]);
-        assert.match(error ?? "nothing", WHY);
-        assert.deepEqual([isThere("a"), isThere("b")], [false, false]);
-        assert.deepEqual(outputs(results), ["kept"]);
-        server.fail({ kind });
-        assert.match((await turn(lesson, [say("half a sentence")], { messages })).error ?? "nothing", WHY);
-        assert.doesNotMatch(JSON.stringify(await goOn(lesson, messages)), /touch a|half/);
-      });
-    }
-
-    test("takes a refused turn out of the conversation, and runs none of its calls", async () => {
-      const { messages } = await turn(lesson, [say("fine")], { request: "first" });
-      server.fail(PASS, { kind: "refusal" });
-      const replies = [bash("echo harmless"), bash("touch harm")];
-      const { error } = await turn(lesson, replies, { messages, request: "something bad" });
-      assert.notEqual(error, undefined);
-      assert.deepEqual(rolesOf(messages), ["user", "assistant"], "what was there before");
-      assert.ok(!isThere("harm"), "nothing has run");
-      assert.doesNotMatch(JSON.stringify(await goOn(lesson, messages)), /something bad|echo harmless|touch harm/);
-    });
-
-    step("runTurn");
-    test("takes a refused turn out of the conversation even if the refusal has no text, and adds no second note", async () => {
-      const { messages } = await turn(lesson, [], { request: "first", signal: AbortSignal.abort(new Error("stop")) });
-      const before = textsIn(messages);
-      await turn(lesson, [bash("true"), { ...call(), stop_reason: "refusal" }], { messages, request: "something bad" });
-      assert.deepEqual(textsIn(messages), before);
-    });
+  test("keeps text unchanged in any language and drops thinking after it", async () => {
+    const text: ReplyBlock = { type: "text", text: "完成了。\n" };
+    const { error, messages } = await loop(lesson, [call(before, text, after, command), call(before, text, after)]);
+    assert.equal(error, undefined);
+    assert.deepEqual(textsIn(messages, "assistant"), [text.text, text.text]);
+    assert.deepEqual(typesIn(messages[1]), ["thinking", "text", "thinking", "tool_use"]);
+    assert.deepEqual(typesIn(messages[3]), ["thinking", "text"]);
+    await goOn(lesson, messages);
   });
 
-  describe("bash", () => {
-    step("program");
-    const run = (command: string) => lesson.runBash(command, never);
-
-    test("runs each command in a new shell in the workspace, and returns both streams in the order they were written", async () => {
-      await run("cd /; export LEFT=over");
-      const output = await run("pwd; for i in 1 2; do echo out $i; echo err $i >&2; done; echo $LEFT");
-      assert.equal(output, `${folder}\nout 1\nerr 1\nout 2\nerr 2`);
+  for (const [what, reply] of Object.entries<Reply>({
+    "no blocks": call(),
+    "only blank text": say(" \n"),
+    "only thinking": call({ type: "thinking", thinking: "What shall I say?" }),
+  })) {
+    test(`drops a reply with ${what}, and the conversation goes on`, async () => {
+      const { error, messages, results } = await turn(lesson, [bash("echo hi"), reply]);
+      assert.match(error ?? "nothing", WHY);
+      assert.deepEqual([outputs(results), messages.at(-1)?.role], [["hi"], "user"]);
+      await goOn(lesson, messages);
     });
+  }
 
-    test("says how a command ended unless with exit code 0, and says so if there was no output", async () => {
-      assert.match(await run("echo some; exit 3"), /^some\n.*\b3\b/);
-      assert.match(await run("true"), /./);
-      assert.match(await run("kill -9 $$"), /SIGKILL|137|\b9\b/);
+  // If a reply fills the window, s06 shortens the prompt and tries again.
+  for (const kind of lesson === s01 ? (["max_tokens", "context_window"] as const) : (["max_tokens"] as const)) {
+    test(`drops a reply that is cut off (${kind}), and runs none of its calls`, async () => {
+      server.fail(PASS, { kind });
+      const { error, messages, results } = await turn(lesson, [bash("echo kept"), bash("touch a", "touch b")]);
+      assert.match(error ?? "nothing", WHY);
+      assert.deepEqual([isThere("a"), isThere("b")], [false, false]);
+      assert.deepEqual(outputs(results), ["kept"]);
+      server.fail({ kind });
+      assert.match((await turn(lesson, [say("half a sentence")], { messages })).error ?? "nothing", WHY);
+      assert.doesNotMatch(JSON.stringify(await goOn(lesson, messages)), /touch a|half/);
     });
+  }
 
-    test("gives a command no input, and no variable that begins with ANTHROPIC_", async () => {
-      process.env.ANTHROPIC_CUSTOM_HEADERS = "x-secret: 1";
-      const output = await run("cat; env");
-      delete process.env.ANTHROPIC_CUSTOM_HEADERS;
-      assert.match(output, /^PATH=/m);
-      assert.doesNotMatch(output, /ANTHROPIC_/);
-    });
+  test("takes a refused turn out of the conversation, and runs none of its calls", async () => {
+    const { messages } = await turn(lesson, [say("fine")], { request: "first" });
+    server.fail(PASS, { kind: "refusal" });
+    const replies = [bash("echo harmless"), bash("touch harm")];
+    const { error } = await turn(lesson, replies, { messages, request: "something bad" });
+    assert.notEqual(error, undefined);
+    assert.deepEqual(rolesOf(messages), ["user", "assistant"], "what was there before");
+    assert.ok(!isThere("harm"), "nothing has run");
+    assert.doesNotMatch(JSON.stringify(await goOn(lesson, messages)), /something bad|echo harmless|touch harm/);
+  });
+});
 
-    test("returns everything a script prints through tee, or says that something is still running", async () => {
-      const script = (i: number) => `exec > >(tee log${i}) 2>&1; echo begin; seq 500; ls none; echo end ${i}`;
-      const all = await Promise.all(Array.from({ length: 8 }, (_, i) => run(script(i))));
-      for (const [i, output] of all.entries()) {
-        const isWhole = new RegExp(`^begin\n1\n2\n(.|\n)*\n500\nls: .*none.*\nend ${i}$`).test(output);
-        assert.ok(isWhole || /\n.*(running|background).*$/.test(output), output);
-      }
-    });
+onEach("runBash", { s01, s06 }, (lesson) => {
+  const run = (command: string) => lesson.runBash(command, never);
 
-    test("keeps the head and tail of a command that prints 10 MB, and little else", async () => {
-      const output = await run("echo HEAD; yes 中文字 | head -n 1000000; echo TAIL");
-      assert.ok(output.length <= 1_000_000, `${output.length} characters`);
-      assert.match(output, /^HEAD\n中文字\n[\s\S]*\n.*[^中文字\n].*\n[\s\S]*中文字\nTAIL$/);
-      assert.doesNotMatch(output, /\ufffd/, "half characters");
-    });
+  test("runs each command in a new shell in the workspace, and returns both streams in the order they were written", async () => {
+    await run("cd /; export LEFT=over");
+    const output = await run("pwd; for i in 1 2; do echo out $i; echo err $i >&2; done; echo $LEFT");
+    assert.equal(output, `${folder}\nout 1\nerr 1\nout 2\nerr 2`);
   });
 
+  test("says how a command ended unless with exit code 0, and says so if there was no output", async () => {
+    assert.match(await run("echo some; exit 3"), /^some\n.*\b3\b/);
+    assert.match(await run("true"), /./);
+    assert.match(await run("kill -9 $$"), /SIGKILL|137|\b9\b/);
+  });
+
+  test("gives a command no input, and no variable that begins with ANTHROPIC_", async () => {
+    process.env.ANTHROPIC_CUSTOM_HEADERS = "x-secret: 1";
+    const output = await run("cat; env");
+    delete process.env.ANTHROPIC_CUSTOM_HEADERS;
+    assert.match(output, /^PATH=/m);
+    assert.doesNotMatch(output, /ANTHROPIC_/);
+  });
+
+  test("returns everything a script prints through tee, or says that something is still running", async () => {
+    const script = (i: number) => `exec > >(tee log${i}) 2>&1; echo begin; seq 500; ls none; echo end ${i}`;
+    const all = await Promise.all(Array.from({ length: 8 }, (_, i) => run(script(i))));
+    for (const [i, output] of all.entries()) {
+      const isWhole = new RegExp(`^begin\n1\n2\n(.|\n)*\n500\nls: .*none.*\nend ${i}$`).test(output);
+      assert.ok(isWhole || /\n.*(running|background).*$/.test(output), output);
+    }
+  });
+
+  test("keeps the head and tail of a command that prints 10 MB, and little else", async () => {
+    const output = await run("echo HEAD; yes 中文字 | head -n 1000000; echo TAIL");
+    assert.ok(output.length <= 1_000_000, `${output.length} characters`);
+    assert.match(output, /^HEAD\n中文字\n[\s\S]*\n.*[^中文字\n].*\n[\s\S]*中文字\nTAIL$/);
+    assert.doesNotMatch(output, /\ufffd/, "half characters");
+  });
+});
+
+onEach("print", { s01, s06 }, (lesson) => {
   test("control and text-direction characters are replaced when printed, but newlines stay", async () => {
     const evil = "\x1b]0;owned\x07\x1b[2J\u202e\x9b31m";
     const { printed } = await loop(lesson, [bash(`printf '%s' '${evil}'`), say(`one\r\ntwo ${evil}`)]);
@@ -457,11 +451,12 @@ onEach({ s01, s06 }, (lesson, test) => {
 
 // --- in parallel, each test in its own folder -------------------------------------------------------------------------
 
-const PROGRAMS = { s01: "s01_agent_loop", s06: "s06_context_compact" };
+const TOGETHER = { concurrency: 6, timeout: 600_000 };
 
-step("program");
-describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
-  onEach({ s01, s06 }, (lesson, test) => {
+onEach(
+  "runBash",
+  { s01, s06 },
+  (lesson) => {
     const run = (cwd: string, command: string, signal = never, limit?: number) =>
       lesson.runBash(`cd '${cwd}'\n${command}`, signal, limit);
     const newFolder = (t: TestContext) => {
@@ -501,12 +496,19 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
       assert.match(output, /1\.2|1,?200/);
       await until(() => hasEnded("parent", cwd));
     });
-  });
+  },
+  TOGETHER,
+);
 
-  // --- the program ---------------------------------------------------------------------------------------------------
+// --- the program ---------------------------------------------------------------------------------------------------
 
-  // The main of s02 to s04 is the same as in s01, and s05 only announces the skills first.
-  onEach(PROGRAMS, (lesson, test) => {
+const PROGRAMS = { s01: "s01_agent_loop", s06: "s06_context_compact" };
+
+// The main of s02 to s04 is the same as in s01, and s05 only announces the skills first.
+onEach(
+  "main",
+  PROGRAMS,
+  (lesson) => {
     test("carries out a request of several words, and leaves a background job alive when it ends", async (t) => {
       const job = `(${UNTIL_GO}; touch after) > /dev/null 2>&1 &`;
       const run = await start(t, lesson, ["-y", "please", "make it"], {
@@ -596,35 +598,46 @@ describe("side by side", { concurrency: 6, timeout: 600_000 }, () => {
       assert.equal(await run.ended, 1);
       assert.match(run.screen(), new RegExp(`^\\[.*${url}.*ECONNREFUSED.*\\]$`, "m"));
     });
-  });
+  },
+  TOGETHER,
+);
 
-  const lesson = PROGRAMS.s01;
-  const unset = { ANTHROPIC_API_KEY: undefined };
+onEach(
+  "main",
+  { s01: PROGRAMS.s01 },
+  (lesson) => {
+    const unset = { ANTHROPIC_API_KEY: undefined };
 
-  test("takes its settings from the .env above the lessons, but variables of the environment win", async (t) => {
-    const dotEnv = "ANTHROPIC_API_KEY=from-file\nMODEL_ID=claude-of-file\nTHINKING=off\n";
-    const env = { ...unset, MODEL_ID: "claude-of-environment" };
-    const run = await start(t, lesson, ["go"], { replies: [say("Hello.")], dotEnv, env });
-    assert.equal(await run.ended, 0, run.screen());
-    const { request } = run.journal[0] ?? {};
-    assert.deepEqual([request?.model, request?.thinking], ["claude-of-environment", undefined]);
-  });
+    test("takes its settings from the .env above the lessons, but variables of the environment win", async (t) => {
+      const dotEnv = "ANTHROPIC_API_KEY=from-file\nMODEL_ID=claude-of-file\nTHINKING=off\n";
+      const env = { ...unset, MODEL_ID: "claude-of-environment" };
+      const run = await start(t, lesson, ["go"], { replies: [say("Hello.")], dotEnv, env });
+      assert.equal(await run.ended, 0, run.screen());
+      const { request } = run.journal[0] ?? {};
+      assert.deepEqual([request?.model, request?.thinking], ["claude-of-environment", undefined]);
+    });
 
-  test("says in one line what to set if there is no key, even if the workspace has a .env with one", async (t) => {
-    const files = { ".env": "ANTHROPIC_API_KEY=planted\n" };
-    const run = await start(t, lesson, ["go"], { files, env: unset });
-    assert.equal(await run.ended, 1);
-    assert.match(run.screen(), /^\n?\[.*ANTHROPIC_API_KEY.*npm start.*\]\n$/);
-    assert.equal(run.journal.length, 0);
-  });
-});
+    test("says in one line what to set if there is no key, even if the workspace has a .env with one", async (t) => {
+      const files = { ".env": "ANTHROPIC_API_KEY=planted\n" };
+      const run = await start(t, lesson, ["go"], { files, env: unset });
+      assert.equal(await run.ended, 1);
+      assert.match(run.screen(), /^\n?\[.*ANTHROPIC_API_KEY.*npm start.*\]\n$/);
+      assert.equal(run.journal.length, 0);
+    });
+  },
+  TOGETHER,
+);
 
-describe("in a terminal", { concurrency: 6, timeout: 600_000, skip: harness.noTerminal }, () => {
-  const [CTRL_A, CTRL_C, CTRL_D, CTRL_Z] = ["\x01", "\x03", "\x04", "\x1a"];
-  const QUESTION = /\[y\].*: /;
-  const INTERRUPTED = /^\[.*(interrupt|cancel|stop|abort).*\]\r$/im;
+// --- in a terminal -------------------------------------------------------------------------------------------------
 
-  onEach(PROGRAMS, (lesson, test) => {
+const [CTRL_A, CTRL_C, CTRL_D, CTRL_Z] = ["\x01", "\x03", "\x04", "\x1a"];
+const QUESTION = /\[y\].*: /;
+const INTERRUPTED = /^\[.*(interrupt|cancel|stop|abort).*\]\r$/im;
+
+onEach(
+  "main",
+  PROGRAMS,
+  (lesson) => {
     const prompt = `${lesson.slice(0, 3)} >> `;
 
     test("asks before each command; yes and always are understood, anything else is a no; thinking is dim", async (t) => {
@@ -793,15 +806,20 @@ describe("in a terminal", { concurrency: 6, timeout: 600_000, skip: harness.noTe
       run.child.kill("SIGKILL"); // the child is script, which plays the terminal
       await bothEnd(run.cwd);
     });
-  });
+  },
+  { ...TOGETHER, skip: harness.noTerminal },
+);
 
-  const isRoot = process.getuid?.() === 0;
-  describe("as root", { skip: !isRoot && "needs root" }, () => {
-    test("s01: goes on after Ctrl-C in another user's command, which it isn't allowed to end", async (t) => {
+const isRoot = process.getuid?.() === 0;
+onEach(
+  "main",
+  { s01: PROGRAMS.s01 },
+  (lesson) => {
+    test("goes on after Ctrl-C in another user's command, which it isn't allowed to end", async (t) => {
       const replies = [bash("echo $$ > pid; exec ./as-root --reuid=0 --clear-groups sleep 3600"), say("still here")];
       const shell = (agent: string) => `cp "$(which setpriv)" as-root; chmod 4755 as-root; chmod 777 .
-        chmod -R a+rX "$(dirname ${agent.split(" ")[1]})/.."; exec setpriv --reuid=65534 --clear-groups ${agent}`;
-      const run = await start(t, "s01_agent_loop", ["-y"], { replies, terminal: true, shell });
+      chmod -R a+rX "$(dirname ${agent.split(" ")[1]})/.."; exec setpriv --reuid=65534 --clear-groups ${agent}`;
+      const run = await start(t, lesson, ["-y"], { replies, terminal: true, shell });
       await run.waitFor("s01 >> ");
       run.type("first\r");
       await until(() => hasPid("pid", run.cwd));
@@ -814,5 +832,6 @@ describe("in a terminal", { concurrency: 6, timeout: 600_000, skip: harness.noTe
       await run.waitFor("still here");
       assert.ok(isRunning(pid), "it runs on");
     });
-  });
-});
+  },
+  { skip: harness.noTerminal || (!isRoot && "needs root") },
+);

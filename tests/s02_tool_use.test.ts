@@ -19,10 +19,10 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { after, beforeEach } from "node:test";
+import { after, beforeEach, test } from "node:test";
 import type { TurnOptions } from "../agents/s02_tool_use.ts";
 import type { ReplyBlock } from "../tools/api/server.ts";
-import { call, emptyWorkspace, folder, goOn, loop, onEach, say, step, use } from "./harness.ts";
+import { call, emptyWorkspace, folder, goOn, type Lesson, loop, onEach, say, use } from "./harness.ts";
 
 const s02 = await import("../agents/s02_tool_use.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
@@ -38,18 +38,44 @@ beforeEach(() => {
 type Approve = TurnOptions["approve"];
 const contentOf = (path: string) => readFileSync(path, "utf8");
 
-onEach({ s02, s06 }, (lesson, test) => {
-  const { runEdit, runRead, runWrite, safePath, TOOLS, TOOL_HANDLERS } = lesson;
+/** Makes these calls in one reply and returns their results. */
+async function calling(lesson: Lesson, calls: ReplyBlock[], approve?: Approve) {
+  const { error, results, messages } = await loop(lesson, [call(...calls), say("done")], approve && { approve });
+  assert.equal(error, undefined);
+  await goOn(lesson, messages);
+  return results;
+}
 
-  /** Makes these calls in one reply and returns their results. */
-  async function calling(calls: ReplyBlock[], approve?: Approve) {
-    const { error, results, messages } = await loop(lesson, [call(...calls), say("done")], approve && { approve });
-    assert.equal(error, undefined);
-    await goOn(lesson, messages);
-    return results;
-  }
+/** Makes links that lead out of the workspace, and returns paths that lead there. */
+function waysOut(): string[] {
+  mkdirSync("sub");
+  symlinkSync(sibling, "link");
+  symlinkSync("link", "link-to-link");
+  symlinkSync(`../${basename(sibling)}`, "relative-link");
+  symlinkSync(join(sibling, "secret"), "file-link");
+  symlinkSync(join(sibling, "fresh"), "dangling-link");
+  symlinkSync(tmpdir(), "sub/up");
+  return [
+    "..",
+    "/etc/passwd",
+    `../${basename(sibling)}/secret`,
+    `sub/../../${basename(sibling)}/secret`,
+    `new/../../${basename(sibling)}/fresh`,
+    join(sibling, "secret"),
+    join(sibling, "fresh"),
+    "link/secret",
+    "link/new/fresh",
+    "link-to-link/secret",
+    "relative-link/secret",
+    "file-link",
+    "dangling-link",
+    `sub/up/${basename(sibling)}/secret`,
+  ];
+}
 
-  step("addTool");
+onEach("addTool", { s02, s06 }, (lesson) => {
+  const { TOOLS, TOOL_HANDLERS } = lesson;
+
   test("the model gets a description and an input schema of each tool, and each tool has a handler", async () => {
     const names = TOOLS.map(({ name }) => name);
     assert.deepEqual(Object.keys(TOOL_HANDLERS), names);
@@ -70,15 +96,21 @@ onEach({ s02, s06 }, (lesson, test) => {
       ["write_file", { path: "f" }, "content"],
       ["edit_file", { path: "f", old_text: "" }, "old_text", "new_text"],
     ];
-    const results = await calling(wrong.map(([name, input]) => use(name, input)));
+    const results = await calling(
+      lesson,
+      wrong.map(([name, input]) => use(name, input)),
+    );
     for (const [i, [, , ...fields]] of wrong.entries()) {
       const words = fields.map((field) => `(?=.*${field})`).join("");
       assert.match(`${results[i]?.failed} ${results[i]?.text}`, new RegExp(`^true ${words}`, "s"));
     }
     assert.ok(!existsSync("f"), "nothing was written");
   });
+});
 
-  step("runTool");
+onEach("runTool", { s02, s06 }, (lesson) => {
+  const { TOOLS, TOOL_HANDLERS } = lesson;
+
   test("a new tool needs only a new entry: its call is shown and run, and the model is told what it throws", async (t) => {
     TOOLS.push({ name: "shout", description: "Shout.", input_schema: { type: "object" } });
     TOOL_HANDLERS.shout = (input: unknown) => {
@@ -102,7 +134,10 @@ onEach({ s02, s06 }, (lesson, test) => {
 
   test("an unknown tool is an error that lists the tools of the turn", async () => {
     const unknown = ["shell", "constructor", "__proto__"];
-    const results = await calling(unknown.map((name) => use(name, {})));
+    const results = await calling(
+      lesson,
+      unknown.map((name) => use(name, {})),
+    );
     for (const [i, name] of unknown.entries()) {
       assert.equal(results[i]?.failed, true);
       for (const each of [name, "bash", "read_file", "write_file", "edit_file"])
@@ -118,50 +153,9 @@ onEach({ s02, s06 }, (lesson, test) => {
     );
     assert.ok(!existsSync("f"), "a tool that this turn doesn't have");
   });
+});
 
-  step("runEdit");
-  test("write_file and edit_file show the change and ask; after a no the file stays unchanged, and the model is told", async () => {
-    writeFileSync("f", "old text");
-    const questions: string[] = [];
-    const no: Approve = async (question) => {
-      questions.push(question);
-      throw new Error("the user said no: not there");
-    };
-    const edit = use("edit_file", { path: "f", old_text: "old", new_text: "first\nsecond" });
-    const write = use("write_file", { path: "new", content: "some\ncontent" });
-    const results = await calling([edit, write, use("read_file", { path: "f" })], no);
-    assert.equal(questions.length, 2, "reading needs no question");
-    assert.match(questions[0] ?? "", /^- old\n\+ first\n\+ second\n.*\bf\b/);
-    assert.match(questions[1] ?? "", /^some\ncontent\n.*\/new\b/);
-    for (const { text, failed } of results.slice(0, 2)) {
-      assert.match(`${failed} ${text}`, /^true .*the user said no: not there/s);
-    }
-    assert.deepEqual([contentOf("f"), readdirSync(".").includes("new")], ["old text", false]);
-  });
-
-  test("write_file and edit_file ask about the real path of the file, even behind a link", async () => {
-    mkdirSync("real");
-    symlinkSync("real", "link");
-    const asked: string[] = [];
-    const approve: Approve = async (question) => void asked.push(question);
-    const write = use("write_file", { path: "link/f", content: "new" });
-    const edit = use("edit_file", { path: "link/f", old_text: "new", new_text: "newer" });
-    await calling([write, edit], approve);
-    assert.equal(contentOf("real/f"), "newer");
-    for (const question of asked) assert.ok(question.includes(join(folder, "real/f")), question);
-    assert.equal(asked.length, 2);
-  });
-
-  test("an edit or a write that can't be made is an error, and nobody is asked", async () => {
-    writeFileSync("f", "text");
-    const edit = use("edit_file", { path: "f", old_text: "none", new_text: "x" });
-    const write = use("write_file", { path: "../f", content: "x" });
-    const results = await calling([edit, write], async () => assert.fail("nobody should be asked"));
-    assert.match(`${results[0]?.failed} ${results[0]?.text}`, /^true .*\bf\b/s);
-    assert.match(`${results[1]?.failed} ${results[1]?.text}`, /^true .*\.\.\/f\b/s);
-  });
-
-  step("safePath");
+onEach("safePath", { s02, s06 }, ({ safePath }) => {
   test("safePath allows paths inside the workspace, including new ones and links", () => {
     mkdirSync("src");
     symlinkSync("src", "link");
@@ -180,61 +174,12 @@ onEach({ s02, s06 }, (lesson, test) => {
     }
   });
 
-  /** Makes links that lead out of the workspace, and returns paths that lead there. */
-  function waysOut(): string[] {
-    mkdirSync("sub");
-    symlinkSync(sibling, "link");
-    symlinkSync("link", "link-to-link");
-    symlinkSync(`../${basename(sibling)}`, "relative-link");
-    symlinkSync(join(sibling, "secret"), "file-link");
-    symlinkSync(join(sibling, "fresh"), "dangling-link");
-    symlinkSync(tmpdir(), "sub/up");
-    return [
-      "..",
-      "/etc/passwd",
-      `../${basename(sibling)}/secret`,
-      `sub/../../${basename(sibling)}/secret`,
-      `new/../../${basename(sibling)}/fresh`,
-      join(sibling, "secret"),
-      join(sibling, "fresh"),
-      "link/secret",
-      "link/new/fresh",
-      "link-to-link/secret",
-      "relative-link/secret",
-      "file-link",
-      "dangling-link",
-      `sub/up/${basename(sibling)}/secret`,
-    ];
-  }
-
   test("safePath refuses paths that lead out of the workspace, including new ones and links", () => {
     for (const path of waysOut()) assert.throws(() => safePath(path), new RegExp(basename(path)));
   });
+});
 
-  step("runEdit");
-  test("no file tool gets out of the workspace, whatever the path or link", async () => {
-    const all = (path: string) => [
-      use("read_file", { path }),
-      use("write_file", { path, content: "my secret" }),
-      use("edit_file", { path, old_text: "secret", new_text: "owned" }),
-    ];
-    const paths = waysOut();
-    writeFileSync("sub/inside", "");
-    const inside = await calling(all("sub/inside"));
-    assert.deepEqual(
-      [inside.map(({ failed }) => failed), contentOf("sub/inside")],
-      [[false, false, false], "my owned"],
-    );
-    for (const path of paths) {
-      const results = await calling(all(path));
-      const failed = results.map(({ failed }) => failed);
-      assert.deepEqual(failed, [true, true, true], `reading, writing and editing ${path}`);
-    }
-    assert.deepEqual(readdirSync(sibling), ["secret"]);
-    assert.equal(contentOf(join(sibling, "secret")), "secret");
-  });
-
-  step("runRead");
+onEach("runRead", { s02, s06 }, ({ runRead }) => {
   test("read_file returns a file, or some of its lines and the offset at which to continue", async () => {
     writeFileSync("f", "1\n2\n3\n4\n5\n");
     assert.equal(await runRead("f"), "1\n2\n3\n4\n5");
@@ -290,8 +235,9 @@ onEach({ s02, s06 }, (lesson, test) => {
       await assert.rejects(async () => runRead("blob"), /(?=.*blob).*bash/s);
     }
   });
+});
 
-  step("runWrite");
+onEach("runWrite", { s02, s06 }, ({ runWrite }) => {
   test("write_file creates missing folders, replaces the whole file, and refuses a folder without leaving anything behind", () => {
     assert.match(runWrite("a/b/c.txt", "中文"), /./, "a result has words");
     assert.equal(contentOf("a/b/c.txt"), "中文");
@@ -336,8 +282,11 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.ok(lstatSync("link").isSymbolicLink(), "the link is still a link");
     assert.equal(contentOf("real/f"), "new");
   });
+});
 
-  step("runEdit");
+onEach("runEdit", { s02, s06 }, (lesson) => {
+  const { runEdit } = lesson;
+
   test("edit_file needs the old text exactly once, and says whether it is missing or occurs more than once", () => {
     writeFileSync("f", "x = 1;\nx = 1;\ny = 2;\n");
     const why: string[] = [];
@@ -381,5 +330,68 @@ onEach({ s02, s06 }, (lesson, test) => {
     assert.equal(afterEdit("a\r\nb\r\n", "b", "one\ntwo"), "a\r\none\r\ntwo\r\n", "one line becomes two");
     assert.equal(afterEdit("a\r\nb\nc\r\nd\n", "c", "see"), "a\r\nb\nsee\r\nd\n");
     assert.equal(afterEdit("a\r\nb\nc\r\nd\n", "b\n", "bee\n"), "a\r\nbee\nc\r\nd\n");
+  });
+
+  test("write_file and edit_file show the change and ask; after a no the file stays unchanged, and the model is told", async () => {
+    writeFileSync("f", "old text");
+    const questions: string[] = [];
+    const no: Approve = async (question) => {
+      questions.push(question);
+      throw new Error("the user said no: not there");
+    };
+    const edit = use("edit_file", { path: "f", old_text: "old", new_text: "first\nsecond" });
+    const write = use("write_file", { path: "new", content: "some\ncontent" });
+    const results = await calling(lesson, [edit, write, use("read_file", { path: "f" })], no);
+    assert.equal(questions.length, 2, "reading needs no question");
+    assert.match(questions[0] ?? "", /^- old\n\+ first\n\+ second\n.*\bf\b/);
+    assert.match(questions[1] ?? "", /^some\ncontent\n.*\/new\b/);
+    for (const { text, failed } of results.slice(0, 2)) {
+      assert.match(`${failed} ${text}`, /^true .*the user said no: not there/s);
+    }
+    assert.deepEqual([contentOf("f"), readdirSync(".").includes("new")], ["old text", false]);
+  });
+
+  test("write_file and edit_file ask about the real path of the file, even behind a link", async () => {
+    mkdirSync("real");
+    symlinkSync("real", "link");
+    const asked: string[] = [];
+    const approve: Approve = async (question) => void asked.push(question);
+    const write = use("write_file", { path: "link/f", content: "new" });
+    const edit = use("edit_file", { path: "link/f", old_text: "new", new_text: "newer" });
+    await calling(lesson, [write, edit], approve);
+    assert.equal(contentOf("real/f"), "newer");
+    for (const question of asked) assert.ok(question.includes(join(folder, "real/f")), question);
+    assert.equal(asked.length, 2);
+  });
+
+  test("an edit or a write that can't be made is an error, and nobody is asked", async () => {
+    writeFileSync("f", "text");
+    const edit = use("edit_file", { path: "f", old_text: "none", new_text: "x" });
+    const write = use("write_file", { path: "../f", content: "x" });
+    const results = await calling(lesson, [edit, write], async () => assert.fail("nobody should be asked"));
+    assert.match(`${results[0]?.failed} ${results[0]?.text}`, /^true .*\bf\b/s);
+    assert.match(`${results[1]?.failed} ${results[1]?.text}`, /^true .*\.\.\/f\b/s);
+  });
+
+  test("no file tool gets out of the workspace, whatever the path or link", async () => {
+    const all = (path: string) => [
+      use("read_file", { path }),
+      use("write_file", { path, content: "my secret" }),
+      use("edit_file", { path, old_text: "secret", new_text: "owned" }),
+    ];
+    const paths = waysOut();
+    writeFileSync("sub/inside", "");
+    const inside = await calling(lesson, all("sub/inside"));
+    assert.deepEqual(
+      [inside.map(({ failed }) => failed), contentOf("sub/inside")],
+      [[false, false, false], "my owned"],
+    );
+    for (const path of paths) {
+      const results = await calling(lesson, all(path));
+      const failed = results.map(({ failed }) => failed);
+      assert.deepEqual(failed, [true, true, true], `reading, writing and editing ${path}`);
+    }
+    assert.deepEqual(readdirSync(sibling), ["secret"]);
+    assert.equal(contentOf(join(sibling, "secret")), "secret");
   });
 });

@@ -1,9 +1,9 @@
 // The todo list: which lists are accepted, and when the model is reminded to update it.
 
 import assert from "node:assert/strict";
-import { beforeEach } from "node:test";
+import { beforeEach, test } from "node:test";
 import type { Messages } from "../agents/s03_todo_write.ts";
-import { bash, blocksOf, call, goOn, onEach, say, step, turn, use } from "./harness.ts";
+import { bash, blocksOf, call, goOn, onEach, say, turn, use } from "./harness.ts";
 
 const s03 = await import("../agents/s03_todo_write.ts");
 const s04 = await import("../agents/s04_subagent.ts");
@@ -33,13 +33,12 @@ const rounds = (messages: Messages, list = RENDERED) =>
     return blocks.map(({ type }) => (type === "text" ? "reminder" : "result")).join(", ");
   });
 
-onEach({ s03, s06 }, (lesson, test) => {
+onEach("TodoManager.update", { s03, s06 }, (lesson) => {
   const { TODO, TodoManager } = lesson;
   beforeEach(() => {
     TODO.items = [];
   });
 
-  step("TodoManager.update");
   test("an update replaces the whole list, even with an empty one", () => {
     const todo = new TodoManager();
     todo.update(PLAN);
@@ -87,8 +86,7 @@ onEach({ s03, s06 }, (lesson, test) => {
   });
 });
 
-onEach({ s03, s04, s06 }, (lesson, test) => {
-  step("agentLoop");
+onEach("agentLoop", { s03, s04, s06 }, (lesson) => {
   const quiet = Array(2).fill("result");
   const untilReminder = [...quiet, "result, reminder"];
 

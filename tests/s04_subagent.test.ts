@@ -2,12 +2,12 @@
 
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { beforeEach } from "node:test";
+import { beforeEach, test } from "node:test";
 import type { Reply } from "../tools/api/server.ts";
 import * as harness from "./harness.ts";
 
 const { bash, call, expectRejection, folder, goOn, onEach, PASS } = harness;
-const { resultsIn, say, server, step, textsIn, turn, use, user, WAIT } = harness;
+const { resultsIn, say, server, textsIn, turn, use, user, WAIT } = harness;
 const s04 = await import("../agents/s04_subagent.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
 
@@ -16,7 +16,18 @@ const done = say("Done.");
 
 beforeEach(harness.emptyWorkspace);
 
-onEach({ s04, s06 }, (lesson, test) => {
+onEach("agentLoop", { s04, s06 }, (lesson) => {
+  test("only the agent that has the todo tool is reminded of the list, and a subagent's rounds don't count", async () => {
+    const list = call(use("todo", { items: [{ text: "unfinished", status: "pending" }] }));
+    const [work, child] = [call(use("none", {})), Array(4).fill(call(use("none", {})))];
+    const { sent, messages } = await turn(lesson, [list, work, task("count"), ...child, say("two"), work, done]);
+    assert.doesNotMatch(JSON.stringify(sent.slice(0, -1)), /<reminder>/);
+    const last = messages.at(-2) ?? user("");
+    assert.match(JSON.stringify(last), /<reminder>/, "after the agent's third round");
+  });
+});
+
+onEach("runSubagent", { s04, s06 }, (lesson) => {
   /** Runs a subagent that gives these replies. Returns the task's result and the subagent's requests. */
   async function taskBy(...replies: Reply[]) {
     const { error, messages, results, sent, printed } = await turn(lesson, [task("count"), ...replies, done]);
@@ -27,17 +38,6 @@ onEach({ s04, s06 }, (lesson, test) => {
     return { messages, text, failed, requests: sent.slice(1, -1), printed };
   }
 
-  step("agentLoop");
-  test("only the agent that has the todo tool is reminded of the list, and a subagent's rounds don't count", async () => {
-    const list = call(use("todo", { items: [{ text: "unfinished", status: "pending" }] }));
-    const [work, child] = [call(use("none", {})), Array(4).fill(call(use("none", {})))];
-    const { sent, messages } = await turn(lesson, [list, work, task("count"), ...child, say("two"), work, done]);
-    assert.doesNotMatch(JSON.stringify(sent.slice(0, -1)), /<reminder>/);
-    const last = messages.at(-2) ?? user("");
-    assert.match(JSON.stringify(last), /<reminder>/, "after the agent's third round");
-  });
-
-  step("runSubagent");
   test("a subagent has fresh messages, its own system prompt, and all tools but task and todo", async () => {
     const { requests } = await taskBy(bash("echo 1"), say("two"));
     const [first, second] = requests;

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { after } from "node:test";
+import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { call, folder, goOn, onEach, resultsIn, say, start, step, test, turn, use } from "./harness.ts";
+import { call, folder, goOn, onEach, resultsIn, say, start, turn, use } from "./harness.ts";
 
 /** Writes `<skills>/<name>/SKILL.md` and returns its path. */
 function write(skills: string, name: string, text: string | Uint8Array): string {
@@ -39,11 +39,7 @@ function folderOf(texts: Record<string, string | Uint8Array>): string {
 const load = (name: unknown) => call(use("load_skill", { name }));
 const done = say("Done.");
 
-onEach({ s05, s06 }, (lesson, test) => {
-  /** Returns a loader for a folder with these skills. */
-  const loaderFor = (texts: Record<string, string | Uint8Array>) => new lesson.SkillLoader(folderOf(texts));
-
-  step("readSkill");
+onEach("readSkill", { s05, s06 }, ({ SkillLoader }) => {
   for (const [what, text, description, body] of [
     ["has front matter and a body", skillText("one", "d", "\n# One\n\nDo it.\n"), "d", "# One\n\nDo it."],
     ["may have CRLF line ends", "---\r\nname: one\r\ndescription: d\r\n---\r\n# One\r\n", "d", "# One"],
@@ -56,7 +52,7 @@ onEach({ s05, s06 }, (lesson, test) => {
   ] satisfies [string, string, string, string][]) {
     test(`a SKILL.md ${what}`, () => {
       const skills = folderOf({ mine: text });
-      const loader = new lesson.SkillLoader(skills);
+      const loader = new SkillLoader(skills);
       assert.deepEqual(loader.warnings, []);
       assert.equal(oneLine(loader.skills.get("one")?.description), description);
       const [, at, loaded] = LOADED.exec(loader.content("one")) ?? [];
@@ -77,7 +73,9 @@ onEach({ s05, s06 }, (lesson, test) => {
     ["that is binary", Uint8Array.from([0, 255, 254, 0, 1]), /./],
   ] satisfies [string, string | Uint8Array, RegExp][]) {
     test(`a SKILL.md ${what} is skipped with a warning that names the file and the reason; the others stay`, () => {
-      const { skills, warnings } = loaderFor({ a: skillText("first", "d"), m: text, z: skillText("last", "d") });
+      const { skills, warnings } = new SkillLoader(
+        folderOf({ a: skillText("first", "d"), m: text, z: skillText("last", "d") }),
+      );
       assert.deepEqual([...skills.keys()], ["first", "last"]);
       assert.equal(warnings.length, 1, "warnings");
       assert.match(warnings[0] ?? "", /\/m\/SKILL\.md/, "the warning names the file");
@@ -86,7 +84,7 @@ onEach({ s05, s06 }, (lesson, test) => {
   }
 
   test("if two skills have the same name, the one in the last folder wins", () => {
-    const loader = loaderFor({ a: skillText("one", "d", "first"), b: skillText("one", "d", "last") });
+    const loader = new SkillLoader(folderOf({ a: skillText("one", "d", "first"), b: skillText("one", "d", "last") }));
     assert.equal(loader.skills.size, 1);
     assert.match(loader.content("one"), /last/, "the body of the last folder");
   });
@@ -94,31 +92,57 @@ onEach({ s05, s06 }, (lesson, test) => {
   test("a skill that is a link out of the workspace is skipped with a warning", () => {
     const skills = mkdtempSync(join(folder, "skills-"));
     symlinkSync(OUTSIDE, join(skills, "m"));
-    const loader = new lesson.SkillLoader(skills);
+    const loader = new SkillLoader(skills);
     assert.equal(loader.skills.size, 0);
     assert.match(loader.warnings.join("\n"), /\/m\/SKILL\.md/, "a warning names the file");
   });
 
   test("the folder of skills may be missing, may be a file, and may contain other things", () => {
-    const none = new lesson.SkillLoader(join(folder, "nowhere"));
+    const none = new SkillLoader(join(folder, "nowhere"));
     assert.deepEqual([none.skills.size, none.warnings], [0, []]);
     const skills = mkdtempSync(join(folder, "skills-"));
     writeFileSync(join(skills, "README.md"), "not a skill");
-    const file = new lesson.SkillLoader(join(skills, "README.md"));
+    const file = new SkillLoader(join(skills, "README.md"));
     assert.deepEqual([file.skills.size, file.warnings], [0, []]);
     mkdirSync(join(skills, "notes"));
     symlinkSync(join(OUTSIDE, "gone"), join(skills, "link"));
-    const other = new lesson.SkillLoader(skills);
+    const other = new SkillLoader(skills);
     assert.deepEqual([other.skills.size, other.warnings], [0, []]);
   });
+});
 
-  step("SkillLoader.descriptions");
+onEach("readSkill", { s05 }, ({ SkillLoader }) => {
+  test("the user sees which skills a folder brings and which are skipped, and none of them can drive the terminal", async (t) => {
+    const warned = "---\nname: two\ndescription: !<\u001b]52;c;b3duZWQ=\u0007> text\n---\nbody"; // the yaml package warns about the tag
+    const files = {
+      "skills/a/SKILL.md": skillText("one", "d"),
+      "skills/b/SKILL.md": warned,
+      "skills/evil/SKILL.md": "---\nname: [\u001b]0;owned\u0007\n---\n",
+    };
+    const run = await start(t, "s05_skill_loading", ["go"], { files, replies: [done] });
+    assert.equal(await run.ended, 0, run.screen());
+    assert.match(run.screen(), /one, two/, "the skills");
+    assert.match(run.screen(), /evil\/SKILL\.md/, "the one that is skipped");
+    assert.doesNotMatch(run.screen(), /[\u0007\u001b]/);
+  });
+
+  test("all skills of this project load, and are named like their folders", () => {
+    const shipped = fileURLToPath(new URL("../skills/", import.meta.url));
+    const copy = mkdtempSync(join(folder, "shipped-"));
+    cpSync(shipped, copy, { recursive: true });
+    const { skills, warnings } = new SkillLoader(copy);
+    assert.deepEqual([[...skills.keys()].sort(), warnings], [readdirSync(shipped).sort(), []]);
+  });
+});
+
+onEach("SkillLoader.descriptions", { s05, s06 }, (lesson) => {
   test("the system prompt has the name and description of each skill on one line, and no body", () => {
     const lines = /^.*pdf.*Work with PDF files\..*\n.*weather.*Tell the weather\./m;
     assert.match(lesson.SYSTEM, lines, "a line for each skill");
     assert.doesNotMatch(lesson.SYSTEM, /pdftotext|window|broken/);
     const long = `Other, ${"long ".repeat(200)}end.`;
-    const loader = loaderFor({ a: skillText("one", "|\n  One: first,\n  then."), b: skillText("two", long) });
+    const skills = folderOf({ a: skillText("one", "|\n  One: first,\n  then."), b: skillText("two", long) });
+    const loader = new lesson.SkillLoader(skills);
     assert.match(loader.descriptions(), /^.*one.*One: first, then\..*\n.*two.*Other, .* end\..*$/);
   });
 
@@ -126,8 +150,9 @@ onEach({ s05, s06 }, (lesson, test) => {
     const none = new lesson.SkillLoader(join(folder, "nowhere"));
     assert.match(none.descriptions(), /\w/, 'something like "(none)"');
   });
+});
 
-  step("SkillLoader.content");
+onEach("SkillLoader.content", { s05, s06 }, (lesson) => {
   test("load_skill returns the folder of a skill and its body as it is on disk now, or an error if the file is gone", async (t) => {
     const text = readFileSync(PDF);
     t.after(() => write(SKILLS, "pdf", text));
@@ -158,28 +183,4 @@ onEach({ s05, s06 }, (lesson, test) => {
     assert.match(String(sent[1]?.system), /Work with PDF files/);
     assert.match(resultsIn(sent[2]?.messages ?? [])[0]?.text ?? "", /pdftotext/);
   });
-});
-
-step("readSkill");
-test("the user sees which skills a folder brings and which are skipped, and none of them can drive the terminal", async (t) => {
-  const warned = "---\nname: two\ndescription: !<\u001b]52;c;b3duZWQ=\u0007> text\n---\nbody"; // the yaml package warns about the tag
-  const files = {
-    "skills/a/SKILL.md": skillText("one", "d"),
-    "skills/b/SKILL.md": warned,
-    "skills/evil/SKILL.md": "---\nname: [\u001b]0;owned\u0007\n---\n",
-  };
-  const run = await start(t, "s05_skill_loading", ["go"], { files, replies: [done] });
-  assert.equal(await run.ended, 0, run.screen());
-  assert.match(run.screen(), /one, two/, "the skills");
-  assert.match(run.screen(), /evil\/SKILL\.md/, "the one that is skipped");
-  assert.doesNotMatch(run.screen(), /[\u0007\u001b]/);
-});
-
-step("program");
-test("all skills of this project load, and are named like their folders", () => {
-  const shipped = fileURLToPath(new URL("../skills/", import.meta.url));
-  const copy = mkdtempSync(join(folder, "shipped-"));
-  cpSync(shipped, copy, { recursive: true });
-  const { skills, warnings } = new s05.SkillLoader(copy);
-  assert.deepEqual([[...skills.keys()].sort(), warnings], [readdirSync(shipped).sort(), []]);
 });

@@ -5,13 +5,13 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
-import { afterEach, beforeEach, describe } from "node:test";
+import { afterEach, beforeEach, describe, test } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
 import { type Failure, type Model, type Reply, scripted } from "../tools/api/server.ts";
 import * as harness from "./harness.ts";
 
 const { bash, blocksOf, call, entriesIn, expectRejection, folder, historyIn, resultsIn, rewritesIn } = harness;
-const { optionsFor, PASS, say, server, start, step, test, use, user } = harness;
+const { optionsFor, PASS, say, server, start, use, user } = harness;
 type Lesson = typeof import("../agents/s06_context_compact.ts");
 type Messages = harness.Messages;
 type Request = Anthropic.MessageCreateParams;
@@ -22,7 +22,7 @@ async function load(env: Record<string, string> = {}): Promise<Lesson> {
   const before = { ...process.env };
   Object.assign(process.env, env);
   try {
-    return await import(`${harness.moduleOf("s06_context_compact")}?copy=${copies++}`);
+    return await import(`../agents/s06_context_compact.ts?copy=${copies++}`);
   } finally {
     for (const name of Object.keys(env)) process.env[name] = before[name] ?? "";
   }
@@ -126,143 +126,7 @@ beforeEach(() => {
   for (const lesson of [s06, small, medium]) lesson.TODO.items = [];
 });
 
-describe("the threshold", () => {
-  step("estimateTokens");
-  test("is the window minus a reply and a margin; COMPACT_THRESHOLD can lower it but not raise it", async () => {
-    assert.equal(s06.autoCompactThreshold(200_000, 32_000), 167_000);
-    assert.equal(s06.autoCompactThreshold(1_000_000, 8_000), 979_000);
-    const thresholds: [Record<string, string>, number][] = [
-      [{ COMPACT_THRESHOLD: "", CONTEXT_WINDOW: "" }, 167_000],
-      [{ COMPACT_THRESHOLD: "50000" }, 50_000],
-      [{ COMPACT_THRESHOLD: "500000" }, 167_000],
-      [{ CONTEXT_WINDOW: "1000000" }, 967_000],
-      [{ CONTEXT_WINDOW: "16000" }, 8_000],
-    ];
-    for (const [env, tokens] of thresholds) assert.equal((await load(env)).THRESHOLD, tokens, JSON.stringify(env));
-  });
-
-  test("comes with a max_tokens of at most a quarter of the window", async () => {
-    for (const [window, most] of Object.entries({ 20000: 5_000, 500000: 32_000 })) {
-      const { sent, error } = await talkTo(await load({ CONTEXT_WINDOW: window })).ask("hello", say("hi"));
-      assert.deepEqual([sent[0]?.max_tokens, error], [most, ""]);
-    }
-  });
-
-  test("is compared with an estimate that follows what the API counts, cached tokens included", async () => {
-    const talk = talkTo(s06);
-    for (const request of ["function f(a) { return a?.b ?? {} }\n".repeat(100), "and then?"]) {
-      await talk.ask(request, say("ok"));
-      const counted = server.journal.at(-1)?.promptTokens ?? 0;
-      const estimated = s06.estimateTokens(talk.messages.slice(0, -1), talk.options);
-      assert.ok(Math.abs(estimated - counted) <= 1, `${estimated}, not ${counted}`);
-      assert.equal(talk.state.usage?.output_tokens, server.journal.at(-1)?.usage?.output_tokens, "usage of the call");
-    }
-    assert.ok(server.journal.at(-1)?.usage?.cache_read_input_tokens, "the second prompt was read from the cache");
-    const before = s06.estimateTokens(talk.messages, talk.options);
-    const added = s06.estimateTokens([...talk.messages, user("x".repeat(3_000))], talk.options) - before;
-    assert.ok(Math.abs(added - 1_000) < 60, `${added}: this server counts 3 characters as a token`);
-    const [latin, chinese] = ["x", "中"].map((sign) => s06.estimateTokens([user(sign.repeat(900))], talk.options));
-    assert.equal(chinese, latin, "it counts characters, not bytes");
-  });
-
-  test("isn't misled by a server that counts nonsense: a token has 0.5 to 10 characters", async () => {
-    for (const ratio of [0.45, 0.55, 9.5, 10.5, Number.POSITIVE_INFINITY, Number.NaN]) {
-      const { ask, state, options } = talkTo(s06);
-      state.charsPerToken = 1;
-      const length = s06.estimateTokens([user("hello")], options);
-      state.charsPerToken = 3.5;
-      server.reportedUsage = { input_tokens: Number.isNaN(ratio) ? undefined : Math.round(length / ratio) };
-      assert.equal((await ask("hello", say("hi"))).error, "");
-      const learned = ratio > 0.5 && ratio < 10 ? ratio : 3.5;
-      assert.ok(Math.abs(state.charsPerToken - learned) < 0.01, `${state.charsPerToken}, where ${ratio} was counted`);
-    }
-  });
-});
-
-describe("before each call", () => {
-  /** Returns a history past the threshold of 6,000 tokens. Layer 1 can save this many of them. */
-  function withResults(saved: number): Messages {
-    const content = "x".repeat((saved * 4) / 3 + CLEARED.length); // the lesson first assumes 4 characters per token
-    const rounds = Array.from({ length: 6 }, (_, i) => round("read_file", content, `call_${i}`));
-    return [user("words ".repeat(3_000)), ...rounds.flat(), { role: "assistant", content: "ok" }];
-  }
-
-  step("compactIfNeeded");
-  test("past the threshold old results go, and if that's enough there is no summary", async () => {
-    fileOf("a.txt", 3_500);
-    const four = call(...Array(4).fill(use("read_file", { path: "a.txt" })));
-    const talk = talkTo(medium);
-    const { error, sent } = await talk.ask("go", four, four, four, say("done"));
-    assert.deepEqual([error, kinds(sent)], ["", "call call call call"]);
-    assert.equal(rewritesIn(talk.state.file).at(-1)?.trigger, "micro");
-    const cleared = contents(sent.at(-1)?.messages).filter((text) => text === CLEARED);
-    assert.equal(cleared.length, 5, "of the eight that the model has answered");
-  });
-
-  test("old results go only if that saves 40 % of the threshold, and the user is told how much it saved", async () => {
-    for (const isCleared of [false, true]) {
-      const saved = isCleared ? 2_430 : 2_370; // tokens, with a threshold of 6,000
-      const { messages, options, state } = talkTo(small, withResults(saved));
-      state.roundsPastThreshold = 3; // so layer 2 doesn't act
-      const { printed } = await watch(() => small.compactIfNeeded(messages, options));
-      const isTold = /2.?4\d\d/.test(printed);
-      assert.deepEqual([contents(messages).includes(CLEARED), isTold], [isCleared, isCleared], `${saved}: ${printed}`);
-    }
-  });
-
-  test("past the threshold 20,000 tokens aren't enough, as they would be in a cold cache", async () => {
-    server.contextLimit = 300_000; // the server counts 3 characters as a token; the lesson first assumes 4
-    const results = ["old ".repeat(30_000), "a", "b", "c"].flatMap((text, i) =>
-      round("bash", text.padEnd(101), `call_${i}`),
-    );
-    const talk = talkTo(s06, [user("go"), ...results, { role: "assistant", content: "words ".repeat(95_000) }]);
-    const { sent } = await watch(() => s06.compactIfNeeded(talk.messages, talk.options), [say("A summary.")]);
-    assert.equal(kinds(sent), "summary");
-    assert.ok(contents(sent[0]?.messages)[0]?.startsWith("old "), "nothing was cleared before the summary");
-  });
-
-  test("if that isn't enough, the model summarizes, both for a new request and in the middle of a turn", async () => {
-    fileOf("a.txt", 6_000); // 2,000 tokens
-    const first = talkTo(small);
-    await first.ask("go", read("a.txt"), read("a.txt"), say("words ".repeat(500)));
-    const { sent } = await first.ask("words ".repeat(200), say("Sum."), say("done"));
-    assert.equal(kinds(sent), "summary call");
-    const within = await talkTo(small).ask("go", ...Array(3).fill(read("a.txt")), say("Sum."), say("done"));
-    assert.equal(kinds(within.sent), "call call call summary call");
-    const { messages, options } = talkTo(small, withResults(2_430));
-    const both = await watch(() => small.compactIfNeeded(messages, options), [say("Sum.")]);
-    assert.equal(kinds(both.sent), "summary", "also if old results went and that wasn't enough");
-    assert.equal(contents(both.sent[0]?.messages)[0], CLEARED);
-  });
-
-  test("after three rounds in a row that stay past the threshold, the turn goes on without summaries", async () => {
-    const talk = await longTalk();
-    const { sent } = await talk.ask("second", reader("none.txt", 6, "A long summary. ".repeat(1_000)));
-    assert.equal(kinds(sent), `${"summary call ".repeat(3)}call call call call`);
-    const { messages, options, state } = await longTalk();
-    state.roundsPastThreshold = 3;
-    await watch(() => small.compactIfNeeded([user("hello")], options));
-    const next = await watch(() => small.compactIfNeeded(messages, options), [say("A summary.")]);
-    assert.equal(kinds(next.sent), "summary", "a round below the threshold resets the count");
-  });
-
-  test("layer 3 acts once, after the round in which the model called compact, and passes on what to keep", async () => {
-    const talk = talkTo(s06);
-    const long = say("words ".repeat(2_000));
-    await talk.ask("first", long);
-    const replies = [call(use("compact", { focus: "the names" })), say("A summary."), long];
-    const { sent, error } = await talk.ask("second", ...replies);
-    assert.deepEqual([error, kinds(sent)], ["", "call summary call"]);
-    assert.match(lastTextOf(sent[1] ?? assert.fail()), /the names/, "what to keep");
-    assert.deepEqual(outline(sent[2]?.messages), ["second", "compressed", "calls", "results"]);
-    assert.equal(kinds((await talk.ask("third", long)).sent), "call");
-    const { sent: plainly } = await talk.ask("fourth", call(use("compact", {})), say("A summary."), long);
-    assert.doesNotMatch(lastTextOf(plainly[1] ?? assert.fail()), /undefined/, "there's nothing special to keep");
-  });
-});
-
-describe("layer 1", () => {
-  step("microCompact");
+describe("s06: microCompact: layer 1", () => {
   test("clears old long results, but not the three newest, those of load_skill, and what isn't answered", () => {
     const long = (digit: number) => String(digit).repeat(400);
     const short = "y".repeat(100);
@@ -319,8 +183,7 @@ describe("layer 1", () => {
   });
 });
 
-describe("layer 2", () => {
-  step("autoCompact");
+describe("s06: autoCompact: layer 2", () => {
   test("asks with the last prompt plus one message, so it reads the prompt cache; the user sees the summary", async () => {
     const talk = await longTalk();
     const prompt = structuredClone(talk.messages);
@@ -394,36 +257,6 @@ describe("layer 2", () => {
     assert.equal((await talk.ask("go on", say("ok"))).error, "");
   });
 
-  step("recentFiles");
-  test("brings back the five files touched last, whole and up to date, newest first, and so does the next summary", async () => {
-    for (const name of ["a", "b", "c", "d", "e", "gone", "old"]) fs.writeFileSync(name, "one\ntwo\nthree");
-    fileOf("long", 9_000);
-    const lines = `new${"\n".repeat(1_100)}end`; // more lines than read_file returns
-    const path = (name: string) => use("read_file", { path: name });
-    const edit = use("edit_file", { path: "c", old_text: "\ntwo", new_text: "" });
-    const part = use("read_file", { path: "b", offset: 2, limit: 1 });
-    const write = use("write_file", { path: "a", content: "one\ntwo\nthree" });
-    const talk = talkTo(medium);
-    const long = say("words ".repeat(1_000));
-    await talk.ask("go", call(path("old"), path("gone"), write, path("d"), part, edit, path("e"), path("./e")), long);
-    fs.rmSync("gone");
-    fs.writeFileSync("d", lines);
-    await talk.compact(say("A summary."));
-    const file = (name: string, text = "one\ntwo\nthree") => `<file path="${name}">${text}</file>`;
-    const five = [file("e"), file("c", "one\nthree"), file("b"), file("d", lines), file("a")];
-    assert.deepEqual(afterSummary(talk.messages, "A summary."), five);
-    await talk.ask("think", bash("true"), long);
-    await talk.compact(say("A second summary."));
-    assert.deepEqual(afterSummary(talk.messages, "A second summary."), five, "no file was touched since");
-    await talk.ask("more", call(path("long"), path("a")), long);
-    fs.rmSync("c");
-    fs.symlinkSync("/etc/passwd", "c");
-    await talk.compact(say("A third summary."));
-    const four = [file("a"), file("e"), file("b"), file("d", lines)];
-    assert.deepEqual(afterSummary(talk.messages, "A third summary."), four, "not what is too long now, or outside");
-  });
-
-  step("autoCompact");
   test("changes nothing if the summary is refused, cut, empty, a call or an error, and the turn goes on", async () => {
     const fine = say("A summary.");
     const bad: [RegExp, Reply, Failure?][] = [
@@ -473,26 +306,250 @@ describe("layer 2", () => {
   });
 });
 
-step("withoutThinking");
-test("a rewrite turns thinking into text, in its place, from the first message it changed", async () => {
-  fileOf("a.txt", 3_500);
-  const two = Array(2).fill(use("read_file", { path: "a.txt" }));
-  const thinking = ["I note this", " "].map((thinking) => ({ type: "thinking" as const, thinking }));
-  const between = { type: "thinking" as const, thinking: "and this" };
-  const reply = call(...thinking, { type: "redacted_thinking" }, ...two, between, ...two);
-  const { error, sent } = await talkTo(medium).ask("go", reply, reply, reply, say("done"));
-  assert.equal(error, "", "the server rejects stale thinking");
-  const { messages = [] } = sent.at(-1) ?? {};
-  assert.equal(contents(messages)[0], CLEARED, "the history was rewritten");
-  assert.deepEqual(messages.slice(0, 2), sent[1]?.messages.slice(0, 2), "nothing before the first reply has changed");
-  const blocks = blocksOf(messages[3] ?? assert.fail()).map((block) =>
-    block.type === "text" ? block.text : block.type,
-  );
-  assert.deepEqual(blocks, ["I note this", "tool_use", "tool_use", "and this", "tool_use", "tool_use"]);
+describe("s06: estimateTokens: the threshold", () => {
+  test("is the window minus a reply and a margin; COMPACT_THRESHOLD can lower it but not raise it", async () => {
+    assert.equal(s06.autoCompactThreshold(200_000, 32_000), 167_000);
+    assert.equal(s06.autoCompactThreshold(1_000_000, 8_000), 979_000);
+    const thresholds: [Record<string, string>, number][] = [
+      [{ COMPACT_THRESHOLD: "", CONTEXT_WINDOW: "" }, 167_000],
+      [{ COMPACT_THRESHOLD: "50000" }, 50_000],
+      [{ COMPACT_THRESHOLD: "500000" }, 167_000],
+      [{ CONTEXT_WINDOW: "1000000" }, 967_000],
+      [{ CONTEXT_WINDOW: "16000" }, 8_000],
+    ];
+    for (const [env, tokens] of thresholds) assert.equal((await load(env)).THRESHOLD, tokens, JSON.stringify(env));
+  });
+
+  test("comes with a max_tokens of at most a quarter of the window", async () => {
+    for (const [window, most] of Object.entries({ 20000: 5_000, 500000: 32_000 })) {
+      const { sent, error } = await talkTo(await load({ CONTEXT_WINDOW: window })).ask("hello", say("hi"));
+      assert.deepEqual([sent[0]?.max_tokens, error], [most, ""]);
+    }
+  });
+
+  test("is compared with an estimate that follows what the API counts, cached tokens included", async () => {
+    const talk = talkTo(s06);
+    for (const request of ["function f(a) { return a?.b ?? {} }\n".repeat(100), "and then?"]) {
+      await talk.ask(request, say("ok"));
+      const counted = server.journal.at(-1)?.promptTokens ?? 0;
+      const estimated = s06.estimateTokens(talk.messages.slice(0, -1), talk.options);
+      assert.ok(Math.abs(estimated - counted) <= 1, `${estimated}, not ${counted}`);
+      assert.equal(talk.state.usage?.output_tokens, server.journal.at(-1)?.usage?.output_tokens, "usage of the call");
+    }
+    assert.ok(server.journal.at(-1)?.usage?.cache_read_input_tokens, "the second prompt was read from the cache");
+    const before = s06.estimateTokens(talk.messages, talk.options);
+    const added = s06.estimateTokens([...talk.messages, user("x".repeat(3_000))], talk.options) - before;
+    assert.ok(Math.abs(added - 1_000) < 60, `${added}: this server counts 3 characters as a token`);
+    const [latin, chinese] = ["x", "中"].map((sign) => s06.estimateTokens([user(sign.repeat(900))], talk.options));
+    assert.equal(chinese, latin, "it counts characters, not bytes");
+  });
+
+  test("isn't misled by a server that counts nonsense: a token has 0.5 to 10 characters", async () => {
+    for (const ratio of [0.45, 0.55, 9.5, 10.5, Number.POSITIVE_INFINITY, Number.NaN]) {
+      const { ask, state, options } = talkTo(s06);
+      state.charsPerToken = 1;
+      const length = s06.estimateTokens([user("hello")], options);
+      state.charsPerToken = 3.5;
+      server.reportedUsage = { input_tokens: Number.isNaN(ratio) ? undefined : Math.round(length / ratio) };
+      assert.equal((await ask("hello", say("hi"))).error, "");
+      const learned = ratio > 0.5 && ratio < 10 ? ratio : 3.5;
+      assert.ok(Math.abs(state.charsPerToken - learned) < 0.01, `${state.charsPerToken}, where ${ratio} was counted`);
+    }
+  });
 });
 
-describe("a transcript", () => {
-  step("record");
+describe("s06: compactIfNeeded: before each call", () => {
+  /** Returns a history past the threshold of 6,000 tokens. Layer 1 can save this many of them. */
+  function withResults(saved: number): Messages {
+    const content = "x".repeat((saved * 4) / 3 + CLEARED.length); // the lesson first assumes 4 characters per token
+    const rounds = Array.from({ length: 6 }, (_, i) => round("read_file", content, `call_${i}`));
+    return [user("words ".repeat(3_000)), ...rounds.flat(), { role: "assistant", content: "ok" }];
+  }
+
+  test("past the threshold old results go, and if that's enough there is no summary", async () => {
+    fileOf("a.txt", 3_500);
+    const four = call(...Array(4).fill(use("read_file", { path: "a.txt" })));
+    const talk = talkTo(medium);
+    const { error, sent } = await talk.ask("go", four, four, four, say("done"));
+    assert.deepEqual([error, kinds(sent)], ["", "call call call call"]);
+    assert.equal(rewritesIn(talk.state.file).at(-1)?.trigger, "micro");
+    const cleared = contents(sent.at(-1)?.messages).filter((text) => text === CLEARED);
+    assert.equal(cleared.length, 5, "of the eight that the model has answered");
+  });
+
+  test("old results go only if that saves 40 % of the threshold, and the user is told how much it saved", async () => {
+    for (const isCleared of [false, true]) {
+      const saved = isCleared ? 2_430 : 2_370; // tokens, with a threshold of 6,000
+      const { messages, options, state } = talkTo(small, withResults(saved));
+      state.roundsPastThreshold = 3; // so layer 2 doesn't act
+      const { printed } = await watch(() => small.compactIfNeeded(messages, options));
+      const isTold = /2.?4\d\d/.test(printed);
+      assert.deepEqual([contents(messages).includes(CLEARED), isTold], [isCleared, isCleared], `${saved}: ${printed}`);
+    }
+  });
+
+  test("past the threshold 20,000 tokens aren't enough, as they would be in a cold cache", async () => {
+    server.contextLimit = 300_000; // the server counts 3 characters as a token; the lesson first assumes 4
+    const results = ["old ".repeat(30_000), "a", "b", "c"].flatMap((text, i) =>
+      round("bash", text.padEnd(101), `call_${i}`),
+    );
+    const talk = talkTo(s06, [user("go"), ...results, { role: "assistant", content: "words ".repeat(95_000) }]);
+    const { sent } = await watch(() => s06.compactIfNeeded(talk.messages, talk.options), [say("A summary.")]);
+    assert.equal(kinds(sent), "summary");
+    assert.ok(contents(sent[0]?.messages)[0]?.startsWith("old "), "nothing was cleared before the summary");
+  });
+
+  test("if that isn't enough, the model summarizes, both for a new request and in the middle of a turn", async () => {
+    fileOf("a.txt", 6_000); // 2,000 tokens
+    const first = talkTo(small);
+    await first.ask("go", read("a.txt"), read("a.txt"), say("words ".repeat(500)));
+    const { sent } = await first.ask("words ".repeat(200), say("Sum."), say("done"));
+    assert.equal(kinds(sent), "summary call");
+    const within = await talkTo(small).ask("go", ...Array(3).fill(read("a.txt")), say("Sum."), say("done"));
+    assert.equal(kinds(within.sent), "call call call summary call");
+    const { messages, options } = talkTo(small, withResults(2_430));
+    const both = await watch(() => small.compactIfNeeded(messages, options), [say("Sum.")]);
+    assert.equal(kinds(both.sent), "summary", "also if old results went and that wasn't enough");
+    assert.equal(contents(both.sent[0]?.messages)[0], CLEARED);
+  });
+
+  test("after three rounds in a row that stay past the threshold, the turn goes on without summaries", async () => {
+    const talk = await longTalk();
+    const { sent } = await talk.ask("second", reader("none.txt", 6, "A long summary. ".repeat(1_000)));
+    assert.equal(kinds(sent), `${"summary call ".repeat(3)}call call call call`);
+    const { messages, options, state } = await longTalk();
+    state.roundsPastThreshold = 3;
+    await watch(() => small.compactIfNeeded([user("hello")], options));
+    const next = await watch(() => small.compactIfNeeded(messages, options), [say("A summary.")]);
+    assert.equal(kinds(next.sent), "summary", "a round below the threshold resets the count");
+  });
+
+  test("layer 3 acts once, after the round in which the model called compact, and passes on what to keep", async () => {
+    const talk = talkTo(s06);
+    const long = say("words ".repeat(2_000));
+    await talk.ask("first", long);
+    const replies = [call(use("compact", { focus: "the names" })), say("A summary."), long];
+    const { sent, error } = await talk.ask("second", ...replies);
+    assert.deepEqual([error, kinds(sent)], ["", "call summary call"]);
+    assert.match(lastTextOf(sent[1] ?? assert.fail()), /the names/, "what to keep");
+    assert.deepEqual(outline(sent[2]?.messages), ["second", "compressed", "calls", "results"]);
+    assert.equal(kinds((await talk.ask("third", long)).sent), "call");
+    const { sent: plainly } = await talk.ask("fourth", call(use("compact", {})), say("A summary."), long);
+    assert.doesNotMatch(lastTextOf(plainly[1] ?? assert.fail()), /undefined/, "there's nothing special to keep");
+  });
+
+  test("a subagent compacts by the same rules, in a state of its own, without its parent's todo list", async () => {
+    fileOf("a.txt", 6_000);
+    const items = [{ text: "of the parent", status: "pending" }];
+    const child = [...Array(3).fill(read("a.txt")), say("A summary."), say("found")];
+    const talk = talkTo(small);
+    const replies = [call(use("todo", { items })), call(use("task", { prompt: "find it" })), ...child, say("done")];
+    const { sent } = await talk.ask("go", ...replies);
+    assert.equal(kinds(sent), "call call call call call summary call call");
+    assert.deepEqual(contents(talk.messages)[1], "found");
+    assert.deepEqual([rewritesIn(talk.state.file), talk.state.files], [[], []], "the parent's stay as they are");
+    const [name = ""] = fs.readdirSync(join(TRANSCRIPT_DIR, "tasks")).filter((each) => each.endsWith(".jsonl"));
+    const file = join(".transcripts/tasks", name);
+    const { messages = [] } = sent.at(-2) ?? {};
+    assert.deepEqual(outline(messages), ["find it", "compressed", "calls", "results"]);
+    const text = textsOf(messages[1]).join("\n");
+    assert.ok(text.includes(file), "it names its own transcript");
+    assert.doesNotMatch(text, /of the parent/);
+    assert.equal(rewritesIn(file)[0].trigger, "auto");
+  });
+});
+
+describe("s06: compactIfNeeded: in a cold cache", () => {
+  test("a request has old results cleared if that saves 20,000 tokens, or 40 % of the threshold if that's less", async () => {
+    const cases: [Lesson, number[], number, boolean][] = [
+      [s06, [49_000], 301, false],
+      [s06, [49_000, 49_000], 301, true],
+      [s06, [49_000, 49_000], 290, false],
+      [medium, [14_700], 301, true],
+      [medium, [14_100], 301, false],
+    ];
+    for (const [lesson, sizes, seconds, isCleared] of cases) {
+      const talk = await talkAgo(lesson, sizes, seconds);
+      const { sent, printed } = await talk.ask("second", say("done"));
+      const what = `${sizes} characters after ${seconds} s`;
+      assert.deepEqual([kinds(sent), contents(sent[0]?.messages)[0] === CLEARED], ["call", isCleared], what);
+      assert.equal(/\d{4,}|\d,\d{3}/.test(printed), isCleared, `${what}: the user is told how much it saved`);
+    }
+  });
+
+  test("nothing is cleared in the middle of a turn", async () => {
+    const talk = await talkAgo(medium, [14_700], 0);
+    talk.options.approve = async () => {
+      talk.state.lastCall = 0; // as if the user had taken a long time to answer
+    };
+    const { sent } = await talk.ask("second", bash("true"), say("done"));
+    assert.doesNotMatch(JSON.stringify(sent), /\[Previous/);
+  });
+
+  test("a request clears old results after Ctrl-C at a question that had waited for long: nothing was sent since", async () => {
+    const talk = await talkAgo(medium, [14_700], 0);
+    const end = new AbortController();
+    const approve = async () => {
+      talk.state.lastCall -= 600_000;
+      end.abort(new Error("interrupted"));
+    };
+    const options = { ...talk.options, approve, signal: end.signal };
+    await watch(() => medium.runTurn(talk.messages, "delete it", options), [bash("true")]);
+    const { sent } = await talk.ask("second", say("done"));
+    assert.equal(contents(sent[0]?.messages)[0], CLEARED);
+  });
+});
+
+describe("s06: recentFiles", () => {
+  test("brings back the five files touched last, whole and up to date, newest first, and so does the next summary", async () => {
+    for (const name of ["a", "b", "c", "d", "e", "gone", "old"]) fs.writeFileSync(name, "one\ntwo\nthree");
+    fileOf("long", 9_000);
+    const lines = `new${"\n".repeat(1_100)}end`; // more lines than read_file returns
+    const path = (name: string) => use("read_file", { path: name });
+    const edit = use("edit_file", { path: "c", old_text: "\ntwo", new_text: "" });
+    const part = use("read_file", { path: "b", offset: 2, limit: 1 });
+    const write = use("write_file", { path: "a", content: "one\ntwo\nthree" });
+    const talk = talkTo(medium);
+    const long = say("words ".repeat(1_000));
+    await talk.ask("go", call(path("old"), path("gone"), write, path("d"), part, edit, path("e"), path("./e")), long);
+    fs.rmSync("gone");
+    fs.writeFileSync("d", lines);
+    await talk.compact(say("A summary."));
+    const file = (name: string, text = "one\ntwo\nthree") => `<file path="${name}">${text}</file>`;
+    const five = [file("e"), file("c", "one\nthree"), file("b"), file("d", lines), file("a")];
+    assert.deepEqual(afterSummary(talk.messages, "A summary."), five);
+    await talk.ask("think", bash("true"), long);
+    await talk.compact(say("A second summary."));
+    assert.deepEqual(afterSummary(talk.messages, "A second summary."), five, "no file was touched since");
+    await talk.ask("more", call(path("long"), path("a")), long);
+    fs.rmSync("c");
+    fs.symlinkSync("/etc/passwd", "c");
+    await talk.compact(say("A third summary."));
+    const four = [file("a"), file("e"), file("b"), file("d", lines)];
+    assert.deepEqual(afterSummary(talk.messages, "A third summary."), four, "not what is too long now, or outside");
+  });
+});
+
+describe("s06: withoutThinking", () => {
+  test("a rewrite turns thinking into text, in its place, from the first message it changed", async () => {
+    fileOf("a.txt", 3_500);
+    const two = Array(2).fill(use("read_file", { path: "a.txt" }));
+    const thinking = ["I note this", " "].map((thinking) => ({ type: "thinking" as const, thinking }));
+    const between = { type: "thinking" as const, thinking: "and this" };
+    const reply = call(...thinking, { type: "redacted_thinking" }, ...two, between, ...two);
+    const { error, sent } = await talkTo(medium).ask("go", reply, reply, reply, say("done"));
+    assert.equal(error, "", "the server rejects stale thinking");
+    const { messages = [] } = sent.at(-1) ?? {};
+    assert.equal(contents(messages)[0], CLEARED, "the history was rewritten");
+    assert.deepEqual(messages.slice(0, 2), sent[1]?.messages.slice(0, 2), "nothing before the first reply has changed");
+    const blocks = blocksOf(messages[3] ?? assert.fail()).map((block) =>
+      block.type === "text" ? block.text : block.type,
+    );
+    assert.deepEqual(blocks, ["I note this", "tool_use", "tool_use", "and this", "tool_use", "tool_use"]);
+  });
+});
+
+describe("s06: record: a transcript", () => {
   test("has each message as it entered the history; each line has all of the state, todos, time, model and threshold", async () => {
     const talk = talkTo(small);
     const items = [{ text: "one", status: "pending" }];
@@ -615,8 +672,107 @@ describe("a transcript", () => {
   }
 });
 
-describe("a result", () => {
-  step("saveIfLarge");
+describe("s06: resume", () => {
+  /** Resumes a transcript. Returns the conversation and what was printed. */
+  async function resume(file: string) {
+    const talk = talkTo(s06);
+    const { value = [], printed, sent, error } = await watch(() => s06.resume(file, talk.options));
+    assert.deepEqual(sent, [], "it runs nothing by itself");
+    return { ...talkTo(s06, value, talk.options), printed, error };
+  }
+
+  test("continues in a new transcript, with history, state and todo list, and prints the last request", async () => {
+    fileOf("a.txt", 90);
+    const items = [{ text: "one", status: "in_progress" }];
+    const talk = talkTo(s06);
+    await talk.ask("plan it", say("planned"));
+    server.reportedUsage = { input_tokens: 5_000, output_tokens: 1 };
+    await talk.ask("make it", read("a.txt"), call(use("todo", { items })), say("made"));
+    const old = fs.readFileSync(talk.state.file);
+    s06.TODO.items = [];
+    const { state, printed, messages, ask } = await resume(talk.state.file);
+    assert.deepEqual(messages, talk.messages.map(s06.withoutThinking));
+    assert.deepEqual(state, { ...talk.state, file: state.file, lastCall: 0 }, "0: nothing is cached");
+    assert.deepEqual(s06.TODO.items, items);
+    assert.match(printed, /make it/, "the user sees the last request");
+    assert.doesNotMatch(printed, /\bline\b/, "no line is incomplete");
+    assert.equal((await ask("go on", say("ok"))).error, "");
+    assert.deepEqual(fs.readFileSync(talk.state.file), old, "the old one stays as it was");
+    assert.deepEqual([rewritesIn(state.file)[0].trigger, historyIn(state.file)], ["resume", messages]);
+    assert.deepEqual((await resume(state.file)).messages, messages.map(s06.withoutThinking), "and again");
+  });
+
+  test("begins at the last rewrite, and prints the request before Ctrl-C, head and tail if it's long", async () => {
+    const talk = talkTo(s06);
+    await talk.ask("first", say("words ".repeat(2_000)));
+    await talk.compact(say("A summary."));
+    await talk.interrupted(`begin ${"words ".repeat(1_000)}end`, bash("true"));
+    const { messages, printed } = await resume(talk.state.file);
+    assert.deepEqual(messages, talk.messages.map(s06.withoutThinking), "with one note, not two");
+    assert.match(printed, /begin .* end/s, "head and tail of the last request");
+    assert.ok(printed.length < 1_500, `a long request is cut: ${printed.length} characters are printed`);
+  });
+
+  test("takes what precedes the first incomplete line, names that line, answers open calls and says the turn stopped", async () => {
+    const talk = talkTo(s06);
+    await talk.ask("first", call(...["a", "b"].map((id) => use("bash", { command: "true" }, id))), say("ok"));
+    const [one = "", two = "", three = "", four = ""] = fs.readFileSync(talk.state.file, "utf8").split("\n");
+    const cases: [string[], string, RegExp[]][] = [
+      [[one, two, three, four.slice(0, 50)], "first,calls,results,note", [/no output/, /no output/]],
+      [[one, two, three.slice(9), four], "first,calls,results,note", [/m(ay|ight) have run/, /m(ay|ight) have run/]],
+      [[one, two.slice(0, 50), three, four], "first,note", []],
+    ];
+    for (const [i, [lines, left, results]] of cases.entries()) {
+      fs.writeFileSync("old.jsonl", lines.join("\n"));
+      const { messages, printed, ask } = await resume("old.jsonl");
+      assert.equal(outline(messages).join(), left);
+      for (const [n, text] of contents(messages).entries()) assert.match(text, results[n] ?? assert.fail(text));
+      assert.match(printed, new RegExp(`(?=.*old\\.jsonl).*\\b${4 - i}\\b`), "the file and the line");
+      assert.equal((await ask("go on", say("ok"))).error, "");
+    }
+  });
+
+  test("fails with an error that names the file if it has no messages or doesn't exist", async () => {
+    fs.writeFileSync("empty.jsonl", "");
+    for (const name of ["empty.jsonl", "missing.jsonl"])
+      assert.match((await resume(name)).error, new RegExp(name), "its name");
+  });
+});
+
+describe("s06: runTurn: a turn", () => {
+  test("whose request is longer than half the threshold is refused, with its size, before anything changes", async () => {
+    const talk = await talkAgo(medium, [14_700], 301); // sending a request would clear results
+    const before = structuredClone(talk.messages);
+    const file = fs.readFileSync(talk.state.file, "utf8");
+    for (const part of [0.9, 0.52]) {
+      const { error, sent } = await talk.ask("words ".repeat((part * 12_000 * 3) / 6));
+      assert.match(error, /\d.?\d{3}/, "how long it is");
+      assert.deepEqual([sent, talk.messages], [[], before], "nothing is sent or cleared");
+    }
+    assert.equal(fs.readFileSync(talk.state.file, "utf8"), file, "the transcript");
+    const { error } = await talk.ask("words ".repeat((0.48 * 12_000 * 3) / 6), say("ok"));
+    assert.equal(error, "", "a little less is fine");
+  });
+
+  test("can be summarized again, even if the turn before stayed past the threshold for three rounds", async () => {
+    const talk = await longTalk();
+    talk.state.roundsPastThreshold = 3;
+    const { sent } = await talk.ask("second", say("A summary."), say("done"));
+    assert.equal(kinds(sent), "summary call");
+  });
+
+  test("that the model refuses is dropped, and what was there before comes back, even after a summary", async () => {
+    const talk = await longTalk();
+    const before = talk.messages.map(small.withoutThinking);
+    server.fail(PASS, PASS, { kind: "refusal" });
+    const { error, sent } = await talk.ask("second", say("A summary."), bash("true"), say("no"));
+    assert.notEqual(error, "");
+    assert.equal(kinds(sent), "summary call call");
+    assert.deepEqual(talk.messages, before);
+  });
+});
+
+describe("s06: saveIfLarge: a result", () => {
   test("of more than 50,000 characters goes to a file; the model gets the path, head and tail", async () => {
     const print = (size: number) => bash(`head -c ${size} /dev/zero | tr '\\0' x; printf end`);
     const talk = talkTo(s06);
@@ -654,104 +810,7 @@ describe("a result", () => {
   });
 });
 
-step("compactIfNeeded");
-test("a subagent compacts by the same rules, in a state of its own, without its parent's todo list", async () => {
-  fileOf("a.txt", 6_000);
-  const items = [{ text: "of the parent", status: "pending" }];
-  const child = [...Array(3).fill(read("a.txt")), say("A summary."), say("found")];
-  const talk = talkTo(small);
-  const replies = [call(use("todo", { items })), call(use("task", { prompt: "find it" })), ...child, say("done")];
-  const { sent } = await talk.ask("go", ...replies);
-  assert.equal(kinds(sent), "call call call call call summary call call");
-  assert.deepEqual(contents(talk.messages)[1], "found");
-  assert.deepEqual([rewritesIn(talk.state.file), talk.state.files], [[], []], "the parent's stay as they are");
-  const [name = ""] = fs.readdirSync(join(TRANSCRIPT_DIR, "tasks")).filter((each) => each.endsWith(".jsonl"));
-  const file = join(".transcripts/tasks", name);
-  const { messages = [] } = sent.at(-2) ?? {};
-  assert.deepEqual(outline(messages), ["find it", "compressed", "calls", "results"]);
-  const text = textsOf(messages[1]).join("\n");
-  assert.ok(text.includes(file), "it names its own transcript");
-  assert.doesNotMatch(text, /of the parent/);
-  assert.equal(rewritesIn(file)[0].trigger, "auto");
-});
-
-describe("in a cold cache", () => {
-  step("compactIfNeeded");
-  test("a request has old results cleared if that saves 20,000 tokens, or 40 % of the threshold if that's less", async () => {
-    const cases: [Lesson, number[], number, boolean][] = [
-      [s06, [49_000], 301, false],
-      [s06, [49_000, 49_000], 301, true],
-      [s06, [49_000, 49_000], 290, false],
-      [medium, [14_700], 301, true],
-      [medium, [14_100], 301, false],
-    ];
-    for (const [lesson, sizes, seconds, isCleared] of cases) {
-      const talk = await talkAgo(lesson, sizes, seconds);
-      const { sent, printed } = await talk.ask("second", say("done"));
-      const what = `${sizes} characters after ${seconds} s`;
-      assert.deepEqual([kinds(sent), contents(sent[0]?.messages)[0] === CLEARED], ["call", isCleared], what);
-      assert.equal(/\d{4,}|\d,\d{3}/.test(printed), isCleared, `${what}: the user is told how much it saved`);
-    }
-  });
-
-  test("nothing is cleared in the middle of a turn", async () => {
-    const talk = await talkAgo(medium, [14_700], 0);
-    talk.options.approve = async () => {
-      talk.state.lastCall = 0; // as if the user had taken a long time to answer
-    };
-    const { sent } = await talk.ask("second", bash("true"), say("done"));
-    assert.doesNotMatch(JSON.stringify(sent), /\[Previous/);
-  });
-
-  test("a request clears old results after Ctrl-C at a question that had waited for long: nothing was sent since", async () => {
-    const talk = await talkAgo(medium, [14_700], 0);
-    const end = new AbortController();
-    const approve = async () => {
-      talk.state.lastCall -= 600_000;
-      end.abort(new Error("interrupted"));
-    };
-    const options = { ...talk.options, approve, signal: end.signal };
-    await watch(() => medium.runTurn(talk.messages, "delete it", options), [bash("true")]);
-    const { sent } = await talk.ask("second", say("done"));
-    assert.equal(contents(sent[0]?.messages)[0], CLEARED);
-  });
-});
-
-describe("a turn", () => {
-  step("runTurn");
-  test("whose request is longer than half the threshold is refused, with its size, before anything changes", async () => {
-    const talk = await talkAgo(medium, [14_700], 301); // sending a request would clear results
-    const before = structuredClone(talk.messages);
-    const file = fs.readFileSync(talk.state.file, "utf8");
-    for (const part of [0.9, 0.52]) {
-      const { error, sent } = await talk.ask("words ".repeat((part * 12_000 * 3) / 6));
-      assert.match(error, /\d.?\d{3}/, "how long it is");
-      assert.deepEqual([sent, talk.messages], [[], before], "nothing is sent or cleared");
-    }
-    assert.equal(fs.readFileSync(talk.state.file, "utf8"), file, "the transcript");
-    const { error } = await talk.ask("words ".repeat((0.48 * 12_000 * 3) / 6), say("ok"));
-    assert.equal(error, "", "a little less is fine");
-  });
-
-  test("can be summarized again, even if the turn before stayed past the threshold for three rounds", async () => {
-    const talk = await longTalk();
-    talk.state.roundsPastThreshold = 3;
-    const { sent } = await talk.ask("second", say("A summary."), say("done"));
-    assert.equal(kinds(sent), "summary call");
-  });
-
-  test("that the model refuses is dropped, and what was there before comes back, even after a summary", async () => {
-    const talk = await longTalk();
-    const before = talk.messages.map(small.withoutThinking);
-    server.fail(PASS, PASS, { kind: "refusal" });
-    const { error, sent } = await talk.ask("second", say("A summary."), bash("true"), say("no"));
-    assert.notEqual(error, "");
-    assert.equal(kinds(sent), "summary call call");
-    assert.deepEqual(talk.messages, before);
-  });
-});
-
-describe("a prompt that is too long after all", () => {
+describe("s06: callWithRecovery: a prompt that is too long after all", () => {
   let from = 0;
   beforeEach(() => {
     from = server.journal.length;
@@ -761,7 +820,6 @@ describe("a prompt that is too long after all", () => {
     for (const error of rejected) assert.match(error, /^prompt is too long/);
   });
 
-  step("callWithRecovery");
   test("is summarized and sent once more; a line names the server's error, CONTEXT_WINDOW and /clear", async () => {
     const talk = talkTo(s06);
     await talk.ask("words ".repeat(3_500), say("ok"));
@@ -834,76 +892,7 @@ describe("a prompt that is too long after all", () => {
   });
 });
 
-describe("resume", () => {
-  step("resume");
-  /** Resumes a transcript. Returns the conversation and what was printed. */
-  async function resume(file: string) {
-    const talk = talkTo(s06);
-    const { value = [], printed, sent, error } = await watch(() => s06.resume(file, talk.options));
-    assert.deepEqual(sent, [], "it runs nothing by itself");
-    return { ...talkTo(s06, value, talk.options), printed, error };
-  }
-
-  test("continues in a new transcript, with history, state and todo list, and prints the last request", async () => {
-    fileOf("a.txt", 90);
-    const items = [{ text: "one", status: "in_progress" }];
-    const talk = talkTo(s06);
-    await talk.ask("plan it", say("planned"));
-    server.reportedUsage = { input_tokens: 5_000, output_tokens: 1 };
-    await talk.ask("make it", read("a.txt"), call(use("todo", { items })), say("made"));
-    const old = fs.readFileSync(talk.state.file);
-    s06.TODO.items = [];
-    const { state, printed, messages, ask } = await resume(talk.state.file);
-    assert.deepEqual(messages, talk.messages.map(s06.withoutThinking));
-    assert.deepEqual(state, { ...talk.state, file: state.file, lastCall: 0 }, "0: nothing is cached");
-    assert.deepEqual(s06.TODO.items, items);
-    assert.match(printed, /make it/, "the user sees the last request");
-    assert.doesNotMatch(printed, /\bline\b/, "no line is incomplete");
-    assert.equal((await ask("go on", say("ok"))).error, "");
-    assert.deepEqual(fs.readFileSync(talk.state.file), old, "the old one stays as it was");
-    assert.deepEqual([rewritesIn(state.file)[0].trigger, historyIn(state.file)], ["resume", messages]);
-    assert.deepEqual((await resume(state.file)).messages, messages.map(s06.withoutThinking), "and again");
-  });
-
-  test("begins at the last rewrite, and prints the request before Ctrl-C, head and tail if it's long", async () => {
-    const talk = talkTo(s06);
-    await talk.ask("first", say("words ".repeat(2_000)));
-    await talk.compact(say("A summary."));
-    await talk.interrupted(`begin ${"words ".repeat(1_000)}end`, bash("true"));
-    const { messages, printed } = await resume(talk.state.file);
-    assert.deepEqual(messages, talk.messages.map(s06.withoutThinking), "with one note, not two");
-    assert.match(printed, /begin .* end/s, "head and tail of the last request");
-    assert.ok(printed.length < 1_500, `a long request is cut: ${printed.length} characters are printed`);
-  });
-
-  test("takes what precedes the first incomplete line, names that line, answers open calls and says the turn stopped", async () => {
-    const talk = talkTo(s06);
-    await talk.ask("first", call(...["a", "b"].map((id) => use("bash", { command: "true" }, id))), say("ok"));
-    const [one = "", two = "", three = "", four = ""] = fs.readFileSync(talk.state.file, "utf8").split("\n");
-    const cases: [string[], string, RegExp[]][] = [
-      [[one, two, three, four.slice(0, 50)], "first,calls,results,note", [/no output/, /no output/]],
-      [[one, two, three.slice(9), four], "first,calls,results,note", [/m(ay|ight) have run/, /m(ay|ight) have run/]],
-      [[one, two.slice(0, 50), three, four], "first,note", []],
-    ];
-    for (const [i, [lines, left, results]] of cases.entries()) {
-      fs.writeFileSync("old.jsonl", lines.join("\n"));
-      const { messages, printed, ask } = await resume("old.jsonl");
-      assert.equal(outline(messages).join(), left);
-      for (const [n, text] of contents(messages).entries()) assert.match(text, results[n] ?? assert.fail(text));
-      assert.match(printed, new RegExp(`(?=.*old\\.jsonl).*\\b${4 - i}\\b`), "the file and the line");
-      assert.equal((await ask("go on", say("ok"))).error, "");
-    }
-  });
-
-  test("fails with an error that names the file if it has no messages or doesn't exist", async () => {
-    fs.writeFileSync("empty.jsonl", "");
-    for (const name of ["empty.jsonl", "missing.jsonl"])
-      assert.match((await resume(name)).error, new RegExp(name), "its name");
-  });
-});
-
-step("program");
-describe("the program", { concurrency: true }, () => {
+describe("s06: main: the program", { concurrency: true }, () => {
   const lesson = "s06_context_compact";
   /** Returns the text of a transcript. */
   const transcript = (request: string, ...before: Anthropic.MessageParam[]) => {
