@@ -23,7 +23,7 @@ function checkWidth({ file, text }: Page, report: Report): void {
 }
 
 function checkLinks(root: string, { file, text, prose }: Page, report: Report): void {
-  for (const { 1: url = "", index } of withoutCode(prose).matchAll(/\]\(([^\s)]+)/g)) {
+  for (const { 1: url = "", index } of withoutCode(prose).matchAll(/(?:\]\(|(?:src|srcset)=")([^\s)"]+)/g)) {
     const error = linkError(root, file, url);
     if (error) report(`${file}:${lineAt(text, index)}`, `dead link ${url}: ${error}`);
   }

@@ -114,20 +114,17 @@ test("the first stale line of a page is reported", async () => {
 });
 
 test("a wrong directive is reported, with what it could say instead", async () => {
-  const line = { message: { role: "user", content: "go" }, state: {} };
-  write("t.jsonl", `${JSON.stringify(line)}\n`);
   const region = ['region s01 config: "X"', "region s01 config: X", "region s01 X: X"];
-  const page = ["changes s03", "heading s01", ...region, "history t.jsonl tool"]
+  const page = ["changes s03", "heading s01", ...region]
     .map((directive) => `<!-- sync: ${directive} -->\n<!-- /sync -->`)
     .join("\n");
   assert.deepEqual(await check(`${page}\nIt is <!--= const s01 X -->1<!--/-->`), [
     "1: changes s03: there is no lesson s03; there are s01",
-    "3: heading s01: there is no kind heading; there are region, changes, run, lessons, history, bench",
+    "3: heading s01: there is no kind heading; there are region, changes, run, lessons, bench",
     '5: region s01 config: "X": the region has no line with X',
     "7: region s01 config: X: there is no declaration X; there are STEP, LIMIT",
     "9: region s01 X: X: there is no region X; there are config, count",
-    `11: history t.jsonl tool: ${root}/t.jsonl has no compaction with the trigger tool`,
-    "13: const s01 X: there is no constant X; there are STEP, LIMIT",
+    "11: const s01 X: there is no constant X; there are STEP, LIMIT",
   ]);
 });
 
@@ -142,9 +139,10 @@ test("marks that don't pair up are reported, except in code", async () => {
 
 test("dead links to files and headings are reported, except in code", async () => {
   const page = "# `One` [two](page.md)\n# One two\n[x](#one-two) [x](page.md#one-two-1) [x](https://x.invalid/#x)\n";
-  assert.deepEqual(await check(`${page}[\`x\`](../agent/)\n[x](#three) \`[x](x.md)\``), [
+  assert.deepEqual(await check(`${page}[\`x\`](../agent/)\n[x](#three) \`[x](x.md)\`\n<img src="./x.svg">`), [
     "4: dead link ../agent/: there is no agent/",
     "5: dead link #three: docs/page.md has no such heading; it has one-two, one-two-1",
+    "6: dead link ./x.svg: there is no docs/x.svg",
   ]);
 });
 

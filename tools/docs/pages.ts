@@ -5,6 +5,7 @@ import { benchFigures } from "../bench/cost-chart.ts";
 import { codeHash } from "../lesson/hash.ts";
 import { type Lesson, readLessons } from "../lesson/source.ts";
 import { demoFigures } from "../viewer/figures.ts";
+import { momentFigures } from "./before-after.ts";
 import { checkPage } from "./check.ts";
 import { type Report, readPage } from "./page.ts";
 import { recorder } from "./recorder.ts";
@@ -60,7 +61,11 @@ export async function processPages(mode: "sync" | "check", root: string): Promis
 
 /** Draws the files of docs/figures by path, as far as the project has the recordings that they show. */
 function drawFigures(root: string): Record<string, string> {
-  const sources = { "tools/docs/runs/demo.jsonl": demoFigures, "tools/bench/public.json": benchFigures };
+  const sources = {
+    "tools/docs/runs/demo.jsonl": demoFigures,
+    "tools/docs/runs/s06.jsonl": momentFigures,
+    "tools/bench/public.json": benchFigures,
+  };
   const drawn = Object.entries(sources).filter(([file]) => existsSync(join(root, file)));
   const figures = drawn.flatMap(([, draw]) => Object.entries(draw(root)));
   return Object.fromEntries(figures.map(([name, figure]) => [`docs/figures/${name}`, figure]));

@@ -4,7 +4,6 @@ import { dirname, join, relative } from "node:path";
 import { markdownTable } from "markdown-table";
 import { type Row, tables } from "../bench/report.ts";
 import { codeOf, type Lesson, type Lines, regionChanges } from "../lesson/source.ts";
-import { historyAfter } from "./history.ts";
 import { countWords, type Directive, type Page, readPage } from "./page.ts";
 
 export type Project = { root: string; lessons: Map<string, Lesson>; record: (command: string) => Promise<string> };
@@ -61,8 +60,8 @@ const dedent = ([first = "", ...rest]: string[]) =>
   [first, ...rest].join("\n").replaceAll(new RegExp(`^ {${first.search(/\S/)}}`, "gm"), "");
 
 const CHANGES = {
-  en: { heads: ["region", "", "lines", "diff"], new: "new", changed: "changed", same: "same" },
-  zh: { heads: ["区域", "", "行数", "差异"], new: "新增", changed: "有改动", same: "不变" },
+  en: { heads: ["region", "state", "lines", "diff"], new: "new", changed: "changed", same: "same" },
+  zh: { heads: ["区域", "状态", "行数", "差异"], new: "新增", changed: "有改动", same: "不变" },
 };
 
 /** Returns the title and the idea of a translated page, with a blank line between them as in a lesson's header. */
@@ -125,11 +124,6 @@ const BLOCKS: Kinds = {
     const chinese = ["课程", "要点", "行数", "新增", "阅读"];
     const heads = isChinese(page) ? chinese : ["lesson", "the idea", "lines", "added", "reading"];
     return table("llrrr", heads, ...rows);
-  },
-
-  history(args, { root }) {
-    const [file = "", trigger = ""] = args.split(" ");
-    return fence("text", historyAfter(join(root, file), trigger));
   },
 
   bench(args, { root }) {

@@ -23,25 +23,3 @@ export const COLD_LINES_AT_50000 = `\
   const isTooLong = () => isColdRequest(messages, state) && estimateTokens(messages, options) > 50_000;
   if (isTooLong()) clearOldResults(messages, options, 20_000);
   if (isTooLong()) await autoCompact(messages, "auto", options);`;
-
-/** Text that identifies each line a recorded run points to. The search begins at `start`. */
-export const LINES = {
-  start: "function agentLoop",
-  again: 'role: "user", content: request }',
-  check: "await compactIfNeeded(",
-  call: "const reply =",
-  reply: 'role: "assistant", content: reply',
-  if: "if (calls.length === 0)",
-  run: "runCall(call",
-  remind: "TODO.reminderAfter(calls)",
-  results: "content: results",
-  past: "if (isPastThreshold()) clearOldResults(",
-  cold: "if (isColdRequest(messages, state)) clearOldResults(",
-  cleared: 'replaceHistory(messages, cleared, "micro"',
-  asked: "if (state.pendingCompact) await autoCompact(",
-  before: 'await autoCompact(messages, "auto"',
-  summary: "callModel([...answered",
-  after: "replaceHistory(messages, [...requests, message",
-  pause: "const CACHE_SECONDS = ",
-  resume: 'answerOpenCalls(replay(entries)), "resume"',
-};

@@ -17,8 +17,8 @@ export function showCall({ request, status, error, reply, stop_reason, usage }: 
 }
 
 /**
- * Returns a JSON line for each message, in the order they were sent. Those of a subagent, which has a system prompt of its
- * own, have `task: true`.
+ * Returns a JSON line for each message, in the order they were sent. The first has the system prompt, and those of a subagent,
+ * which has one of its own, have `task: true`.
  */
 export function traceOf(journal: JournalEntry[]): string[] {
   const lines: string[] = [];
@@ -26,8 +26,11 @@ export function traceOf(journal: JournalEntry[]): string[] {
   for (const [i, { request, reply = [], usage }] of journal.entries()) {
     const isTask = request.system !== journal[0]?.request.system;
     const agent = isTask ? "task" : "parent";
-    const add = (message: object, state: object) =>
-      lines.push(JSON.stringify({ message, ...(isTask && { task: true }), model: request.model, state }));
+    const { model, system } = request;
+    const add = (message: object, state: object) => {
+      const more = isTask ? { task: true } : lines.length === 0 && { system };
+      lines.push(JSON.stringify({ message, ...more, model, state }));
+    };
     for (const message of request.messages.slice(known[agent])) add(message, { lastCall: i });
     add({ role: "assistant", content: reply }, { lastCall: i + 1, usage });
     known[agent] = request.messages.length + 1;

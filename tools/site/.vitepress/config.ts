@@ -1,9 +1,8 @@
+import { writeFileSync } from "node:fs";
+import { join, relative } from "node:path";
 import GithubSlugger from "github-slugger";
-import { type DefaultTheme, defineConfig, type LocaleSpecificConfig, postcssIsolateStyles } from "vitepress";
-import { colours, styleSheet } from "./code.ts";
-import { lessons, pageNameOf, prefixes, socialLinks, titleOf, translated } from "./files.ts";
-import { configure } from "./markdown.ts";
-import { words } from "./words.ts";
+import { type DefaultTheme, defineConfig, type MarkdownRenderer, postcssIsolateStyles } from "vitepress";
+import { addressOf, englishOnly, lessonFiles, nameOf, REPOSITORY, ROOT, titleOf, withClone } from "./files.ts";
 
 /** Lets pages in `docs/` find Vue, which is installed only in this folder. */
 const vue = {
@@ -24,8 +23,42 @@ const tokenize = (text: string): string[] =>
         : [word],
     );
 
+const FOOTER = {
+  "": "MIT license. This site loads nothing from elsewhere, and what you open in the viewer stays in your browser.",
+  "zh/": "MIT 许可证。本站不加载任何外部资源；在查看器中打开的文件不会离开你的浏览器。",
+};
+/** The groups of the menu, each a list of pages. A page without a title here has its own. */
+const MENU = {
+  "": {
+    Lessons: { lessons: "" },
+    Reference: { benchmarks: "What forgetting costs", promises: "", python: "", api: "", words: "" },
+    "Hands on": { readme: "Install and run", viewer: "Context viewer", contributing: "Contribute" },
+  },
+  "zh/": {
+    课程: { lessons: "课程目录" },
+    参考: {
+      benchmarks: "遗忘的代价（英文）",
+      promises: "每一课的保证（英文）",
+      python: "Python → TypeScript（英文）",
+      api: "本地 API（英文）",
+      words: "",
+    },
+    动手: { readme: "安装与运行", viewer: "上下文查看器", contributing: "参与贡献（英文）" },
+  },
+};
+
+function menuOf(prefix: "" | "zh/"): DefaultTheme.SidebarItem[] {
+  const link = ([name, text]: [string, string]) => {
+    const page = englishOnly.includes(name) ? name : prefix + name;
+    return { text: text || titleOf(page), link: `/${page}` };
+  };
+  const groups = Object.entries(MENU[prefix]).map(([text, own]) => ({ text, items: Object.entries(own).map(link) }));
+  groups[0]?.items.push(...lessonFiles.map((file) => link([nameOf(file), ""])));
+  return groups;
+}
+
 const ZH: DefaultTheme.Config = {
-  outline: { label: "本页目录", level: [2, 3] },
+  outline: { level: [2, 3], label: "本页目录" },
   docFooter: { prev: "上一页", next: "下一页" },
   sidebarMenuLabel: "目录",
   returnToTopLabel: "回到顶部",
@@ -44,107 +77,115 @@ const SEARCH_ZH = {
     resetButtonTitle: "清除搜索词",
     backButtonTitle: "关闭搜索",
     noResultsText: "没有找到相关内容：",
-    footer: {
-      selectText: "打开",
-      selectKeyAriaLabel: "回车键",
-      navigateText: "移动",
-      navigateUpKeyAriaLabel: "向上键",
-      navigateDownKeyAriaLabel: "向下键",
-      closeText: "关闭",
-      closeKeyAriaLabel: "Esc 键",
-    },
+    footer: { selectText: "打开", navigateText: "移动", closeText: "关闭" },
   },
 };
 
-function locale(prefix: string): LocaleSpecificConfig<DefaultTheme.Config> & { label: string } {
-  const { title, siteTitle, description, footer, ...labels } = words(prefix);
-  const link = (file: string) => ({
-    text: labels.menu[file] ?? titleOf(translated(file, prefix)),
-    link: `/${pageNameOf(translated(file, prefix))}.html`,
-  });
-  const all = [...lessons.values()];
-  const groups = [
-    { text: labels.lessons, items: all.map(({ page }) => link(page)) },
-    {
-      text: labels.changes,
-      items: all.flatMap(({ name, before }) =>
-        before ? { text: `${before.name} → ${name}`, link: `/${prefix}changes/${name}.html` } : [],
-      ),
-    },
-    { text: labels.reference, items: Object.keys(labels.menu).map(link) },
-  ];
-  const viewer = { text: labels.viewer, link: `/${prefix}viewer.html` };
+function localeOf(prefix: "" | "zh/") {
+  const items = menuOf(prefix).flatMap((group) => group.items ?? []);
+  const nav = ["lessons", "words", "viewer"].flatMap(
+    (name) => items.find(({ link }) => link === `/${prefix}${name}`) ?? [],
+  );
   return {
     label: prefix ? "简体中文" : "English",
     lang: prefix ? "zh-CN" : "en",
-    title,
-    description,
+    title: prefix ? "六课读懂 coding agent" : "A coding agent in six lessons",
+    description: prefix
+      ? "coding agent 的工作原理：六个脚本，一个晚上读完"
+      : "How coding agents work: six scripts to read in one evening",
     themeConfig: {
-      siteTitle,
-      i18nRouting: false, // some pages have no translation, so languages.ts looks for it
-      nav: [...groups, viewer],
-      sidebar: [...groups, viewer],
-      outline: { level: [2, 3] },
-      socialLinks,
-      footer: { message: footer },
+      siteTitle: prefix ? "六课读懂 agent" : "Six lessons",
+      nav: nav as DefaultTheme.NavItemWithLink[],
+      sidebar: menuOf(prefix),
+      footer: { message: FOOTER[prefix] },
       ...(prefix && ZH),
     },
   };
 }
 
-/** The development server keeps inline styles, because it learns about classes too late. */
-const isBuilt = process.argv.includes("build");
+/** Changes a page for the site: the menu replaces the first line of links, and a demo of the viewer is a click away. */
+function adapt(text: string, file: string): string {
+  const prefix = file.startsWith("docs/zh/") ? "zh/" : "";
+  return withClone(text)
+    .replace(/^(# .*\n(?:<!--.*\n)?\n)((?:\[|\*\*).* · (?:.*\n)+?)\n/, (_, title, line: string) => {
+      const files = line.match(/\[[^\]]+\]\([^)]*\.ts\)/g) ?? [];
+      return files.length > 0 ? `${title}${files.join(" · ")}\n\n` : title;
+    })
+    .replace(/^<picture>.*figures\/demo.*$/m, `[$&](/${prefix}viewer.html)`)
+    .replace("<!-- site: the loop, step by step -->", "<LoopStepper />");
+}
+
+function configure(md: MarkdownRenderer): void {
+  const fileOf = (env: { path: string; realPath?: string }) => relative(ROOT, env.realPath ?? env.path);
+  md.core.ruler.before("normalize", "adapt", (state) => {
+    state.src = adapt(state.src, fileOf(state.env));
+  });
+  md.core.ruler.push("addresses", ({ tokens, env }) => {
+    for (const token of tokens.flatMap(({ children }) => children ?? [])) {
+      const link = token.attrGet("href");
+      if (link && !/^([a-z]+:|[#/])/.test(link)) token.attrSet("href", addressOf(link, fileOf(env)) ?? "#");
+    }
+  });
+  const { fence } = md.renderer.rules;
+  md.renderer.rules.fence = (tokens, i, ...rest) => {
+    const token = tokens[i];
+    const { info } = token ?? {};
+    if (token && info === "console") token.info = "txt"; // output isn't highlighted
+    const html = fence?.(tokens, i, ...rest) ?? "";
+    if (info === "console") return html.replace(/<span>\$ .*?<\/span>/g, "<b>$&</b>");
+    return info === "text" ? html.replace(ARROW, "<i>$&</i>").replace(WIDE, '<i class="wide">$&</i>') : html;
+  };
+}
+
+// In a diagram, arrows get the width of one letter and wide characters that of two, whatever the font does.
+const ARROW = /[▲▶▼◀→←↑↓…]/g;
+const WIDE = /[⺀-鿿！-｠]/g;
 
 const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 12 12">${[1, 3, 5, 7, 9]
   .map((y) => `<rect x="1" y="${y}" width="10" height="1.4" rx=".7" fill="#5672cd"/>`)
   .join("")}</svg>`;
 
 export default defineConfig({
-  srcDir: "../..", // the pages link to files all over the repository
-  srcExclude: ["!(docs|tools)/**/*", "tools/!(site)/**/*", "tools/site/!(pages)/**/*", "!(README|CONTRIBUTING).md"],
+  srcDir: "../..", // the pages are in docs/
+  srcExclude: [
+    "!(docs|tools)/**/*",
+    "tools/!(site)/**/*",
+    "tools/site/!(pages)/**/*",
+    "!(README|CONTRIBUTING).md",
+    "tools/*.md",
+  ],
   outDir: ".vitepress/dist",
   base: `${process.env.BASE ?? ""}/`, // on GitHub Pages, the name of the repository
-  rewrites: (page) => `${pageNameOf(page)}.md`,
-  locales: Object.fromEntries(prefixes.map((prefix) => [prefix ? "zh" : "root", locale(prefix)])),
+  rewrites: (page) => `${nameOf(page)}.md`,
+  locales: { root: localeOf(""), zh: localeOf("zh/") },
   head: [["link", { rel: "icon", href: `data:image/svg+xml,${encodeURIComponent(icon)}` }]],
-  router: { prefetchLinks: false }, // or the pages that a lesson links to are most of what it loads
   themeConfig: {
+    englishOnly,
     externalLinkIcon: true,
+    outline: { level: [2, 3] },
+    socialLinks: REPOSITORY ? [{ icon: "github", link: REPOSITORY, ariaLabel: "repository" }] : [],
     search: {
       provider: "local",
-      options: {
-        miniSearch: { options: { tokenize } },
-        locales: { zh: { translations: SEARCH_ZH } },
-        _render: (source, env, md) => md.render(source, env).replace(/<section.*?<\/section>/gs, ""), // leaves out the recorded runs
-      },
+      options: { miniSearch: { options: { tokenize } }, locales: { zh: { translations: SEARCH_ZH } } },
     },
-  },
+  } as DefaultTheme.Config,
   markdown: {
     theme: { light: "github-light-high-contrast", dark: "github-dark-default" },
     anchor: { slugify: (title) => new GithubSlugger().slug(title) }, // the same links to headings as on GitHub
     attrs: { disable: true },
-    codeTransformers: [
-      ...(isBuilt ? [colours] : []),
-      {
-        line(node, number) {
-          if (this.options.lang === "console" && this.source.split("\n")[number - 1]?.startsWith("$ "))
-            this.addClassToHast(node, "command");
-        },
-      },
-    ],
     config: configure,
   },
-  transformPageData(page) {
-    const { 1: name = "" } = /^(?:zh\/)?(.*)\.md$/.exec(page.relativePath) ?? [];
-    if (name === "index") page.titleTemplate = false;
-    if (/^(index|s\d\d_.*)$/.test(name)) Object.assign(page.frontmatter, { pageClass: "lesson", aside: false });
-    if (name === "benchmarks") Object.assign(page.frontmatter, { pageClass: "wide", aside: false });
+  transformHtml: (html) => html.replace('<div class="VPContent is-home"', '$& role="main"'), // the home layout has no main part
+  buildEnd({ outDir }) {
+    const toFront =
+      '<!DOCTYPE html><meta charset="utf-8"><title>→</title><meta http-equiv="refresh" content="0; url=./">';
+    for (const name of englishOnly) writeFileSync(join(outDir, `zh/${name}.html`), toFront); // for the language switch
   },
-  transformHtml: (html) => html.replace("</head>", `${styleSheet()}</head>`),
   vite: {
     plugins: [vue],
     css: { postcss: { plugins: [postcssIsolateStyles({ includeFiles: [/vp-doc\.css/] })] } }, // keeps them off the viewer
     build: {
+      assetsInlineLimit: 0,
       chunkSizeWarningLimit: 2000,
       rollupOptions: { onwarn: (warning, warn) => warning.code !== "INVALID_ANNOTATION" && warn(warning) }, // zod has some
     },

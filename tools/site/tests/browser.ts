@@ -9,7 +9,9 @@ import { fileURLToPath } from "node:url";
 import { type BrowserContextOptions, chromium, type Page } from "playwright-core";
 
 const DIST = fileURLToPath(new URL("../.vitepress/test", import.meta.url));
-const BASE = "/six-lessons/"; // npm run test:site builds for this path, so that links without it fail
+/** npm run test:site builds for this path, so that links without it fail. */
+export const BASE = "/six-lessons/";
+export const REPOSITORY = "https://github.com/example/six-lessons";
 const TYPES: Record<string, string> = {
   ".html": "text/html",
   ".js": "text/javascript",
@@ -90,7 +92,3 @@ export async function inTab<Result>(
     await tab.close();
   }
 }
-
-export const S01 = "s01_agent_loop.html";
-export const scrollTo = (page: Page, heading: string) =>
-  page.locator(".vp-doc :is(h2, h3)", { hasText: heading }).evaluate((element) => element.scrollIntoView());

@@ -1,84 +1,94 @@
 /** The built site as readers see it, in Chromium. `npm run test:site` builds it first. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
 import { ROOT } from "../.vitepress/files.ts";
-import { htmlOf, inTab, PHONE, S01, scrollTo, urlOf } from "./browser.ts";
+import { BASE, builtPages, htmlOf, inTab, PHONE, REPOSITORY, urlOf } from "./browser.ts";
 
-test("the page of changes has the new lines of each region, indented and numbered", async () => {
-  const script = readFileSync(`${ROOT}/agents/s03_todo_write.ts`, "utf8").split("\n");
-  await inTab("changes/s03.html", {}, async (page) => {
-    const added = page.locator(".added code").filter({ hasText: "TODO.reminderAfter(calls)" });
-    const lines = await added.locator(".line").allTextContents();
-    const from = script.indexOf(lines[0] ?? "");
-    assert.ok(from > 0 && /^ {4}\S/.test(lines[0] ?? ""));
-    assert.deepEqual(lines, script.slice(from, from + lines.length));
-    assert.equal(await added.evaluate((code: HTMLElement) => code.style.counterSet), `line ${from}`);
-    assert.doesNotMatch(await page.innerText(".vp-doc"), /const reply = await callModel/, "a line of s02");
-  });
-  assert.match(htmlOf("s03_todo_write.html"), /href="\/six-lessons\/changes\/s03.html"/);
+const hrefsOf = (html: string) => [...html.matchAll(/<a [^>]*?href="([^"]*)"/g)].map(([, href = ""]) => href);
+
+test("every link leads to a page with that heading, or to a file of the repository", () => {
+  for (const page of builtPages)
+    for (const href of hrefsOf(htmlOf(page))) {
+      const file = href.startsWith(`${REPOSITORY}/blob/main/`) && href.slice(`${REPOSITORY}/blob/main/`.length);
+      if (file) assert.ok(existsSync(join(ROOT, file.replace(/#.*/, ""))), `${page}: ${href}`);
+      if (/^[a-z]+:/.test(href)) continue;
+      const { pathname, hash } = new URL(href, urlOf(page));
+      const target = pathname.slice(BASE.length).replace(/(^|\/)$/, "$1index.html");
+      assert.ok(pathname.startsWith(BASE) && builtPages.includes(target), `${page}: ${href}`);
+      const id = decodeURIComponent(hash.slice(1));
+      if (id) assert.match(htmlOf(target), new RegExp(`id="${id}"`), `${page}: ${href}`);
+    }
 });
 
-test("a link to lines marks them in the source and scrolls to them", async () => {
-  await inTab(S01, { viewport: PHONE }, async (page) => {
-    await page.locator(".vp-doc h3:has-text('4. The history') ~ p sub a").first().click();
-    await page.waitForSelector(".source .line.marked");
-    const lines = page.locator(".line.marked");
-    assert.match((await lines.allTextContents()).join("\n"), /if \(isBadRequest\(error\)\).*throw error/s);
-    await page.waitForFunction(() => {
-      const { top = -1 } = document.querySelector(".line.marked")?.getBoundingClientRect() ?? {};
-      return top > 0 && top < innerHeight;
+const fitsIn = (page: Page) => page.evaluate<boolean>("document.documentElement.scrollWidth <= innerWidth");
+const isDrawn = (page: Page, name: string) =>
+  page.locator(`img[src*="${name}"]`).evaluate(async (image: HTMLImageElement) => {
+    image.scrollIntoView();
+    await image.decode();
+    return image.naturalWidth;
+  });
+
+test("the front page has the picture of the demo and two buttons, to s01 and to the viewer", async () => {
+  for (const prefix of ["", "zh/"])
+    await inTab(`${prefix}index.html`, { viewport: PHONE }, async (page) => {
+      assert.ok((await isDrawn(page, "demo")) > 0 && (await fitsIn(page)));
+      const buttons = page.locator(".VPHero .actions a");
+      const hrefs = await buttons.evaluateAll((all) => all.map((each) => each.getAttribute("href")));
+      assert.deepEqual(hrefs, [`${BASE}${prefix}s01_agent_loop.html`, `${BASE}${prefix}viewer.html`]);
     });
-  });
 });
 
-test("the repository's address is in the menu, and in a clone command before npm ci", async () => {
-  await inTab("index.html", {}, async (page) => {
-    const link = page.locator('.VPNavBar a[href="https://github.com/example/six-lessons"]');
-    assert.equal(await link.first().isVisible(), true);
-  });
-  const clone = "git clone https://github.com/example/six-lessons && cd six-lessons\nnpm ci && npm run demo";
-  const visibleText = (page: string) => htmlOf(page).replace(/<.*?>/g, "").replaceAll("&amp;", "&");
-  for (const page of ["index.html", "readme.html"]) assert.ok(visibleText(page).includes(clone), page);
-});
-
-test("the language switch keeps the section, there and back", async () => {
-  const switchLanguage = (page: Page) =>
-    page
-      .locator(".VPNavBarTranslations a")
-      .first()
-      .evaluate((link: HTMLElement) => link.click());
-  const isAtTop = (page: Page, text: string) =>
-    page.waitForFunction((heading) => {
-      const found = [...document.querySelectorAll(".vp-doc :is(h2, h3)")].find((each) =>
-        each.textContent?.startsWith(heading),
+test("a lesson has the menu, its sections, figures for both widths and its neighbours", async () => {
+  for (const path of ["s04_subagent.html", "zh/s04_subagent.html"])
+    await inTab(path, {}, async (page) => {
+      assert.match(await page.innerText(".VPSidebar .is-active"), /^s04/);
+      assert.match(await page.innerText(".vp-doc h1 + p"), /^\S+ · \S+$/, "its script and its tests");
+      assert.ok((await page.locator(".VPDocAsideOutline a").count()) > 5);
+      assert.equal(await isDrawn(page, "s04_subagent"), 680);
+      await page.setViewportSize(PHONE);
+      await page.waitForFunction(() =>
+        /narrow/.test(document.querySelector<HTMLImageElement>("picture img")?.currentSrc ?? ""),
       );
-      const { top = -1 } = found?.getBoundingClientRect() ?? {};
-      return top >= 0 && top < 200;
-    }, text);
-  await inTab("s02_tool_use.html", {}, async (page) => {
-    await scrollTo(page, "Try it");
-    await switchLanguage(page);
-    await isAtTop(page, "试一试");
-    await scrollTo(page, "2. ");
-    await switchLanguage(page);
-    await isAtTop(page, "2. ");
-    assert.ok(page.url().startsWith(urlOf("s02_tool_use.html")), page.url());
-  });
-  await inTab("zh/viewer.html", {}, async (page) => {
-    await switchLanguage(page);
-    await page.waitForURL(urlOf("viewer.html"));
-  });
-  await inTab("promises.html", {}, async (page) => {
-    await switchLanguage(page);
-    await page.waitForURL(urlOf("zh/")); // it has no translation
-  });
+      assert.equal(await fitsIn(page), true);
+      await page.locator(".pager-link.next").click();
+      await page.waitForURL(/s05_skill/);
+    });
 });
 
-const searches = { "": "autoCompact", "zh/": "压缩" };
-for (const [prefix, word] of Object.entries(searches))
-  test(`the search finds ${word} and opens its page, by keyboard alone`, async () => {
+test("a page of tables fits a phone", async () => {
+  for (const path of ["benchmarks.html", "words.html", "promises.html", "zh/words.html"])
+    await inTab(path, { viewport: PHONE }, async (page) => assert.equal(await fitsIn(page), true, path));
+});
+
+test("the repository's address is in a clone command before npm ci", () => {
+  const text = htmlOf("readme.html").replace(/<.*?>/g, "").replaceAll("&amp;", "&");
+  assert.match(text, /git clone https:\/\/github\.com\/example\/six-lessons && cd six-lessons\nnpm ci && npm run demo/);
+});
+
+test("the language switch leads to the same page, or to the front page if it's only in English", async () => {
+  const targets = {
+    "s02_tool_use.html": "zh/s02_tool_use.html",
+    "promises.html": "zh/",
+    "viewer.html": "zh/viewer.html",
+  };
+  for (const [path, target] of Object.entries(targets))
+    await inTab(path, {}, async (page) => {
+      await page
+        .locator(".VPNavBarTranslations a")
+        .first()
+        .evaluate((link: HTMLElement) => link.click());
+      await page.waitForURL(urlOf(target));
+    });
+});
+
+test("the search finds words in both languages and opens their page, by keyboard alone", async () => {
+  for (const [prefix, word] of [
+    ["", "autoCompact"],
+    ["zh/", "压缩"],
+  ] as const)
     await inTab(`${prefix}index.html`, {}, async (page) => {
       await page.keyboard.press("Control+k");
       await page.waitForSelector(".VPLocalSearchBox input");
@@ -88,4 +98,37 @@ for (const [prefix, word] of Object.entries(searches))
       await page.waitForFunction((text) => document.querySelector(".vp-doc")?.textContent?.includes(text), word);
       assert.ok(page.url().startsWith(urlOf(`${prefix}s06`)), page.url());
     });
+});
+
+const S01 = "s01_agent_loop.html";
+const visible = ".stepper li:not(.later)";
+
+test("the stepper shows the line that runs and the messages so far, by buttons and arrow keys, on a phone", async () => {
+  for (const prefix of ["", "zh/"])
+    await inTab(prefix + S01, { viewport: PHONE, reducedMotion: "reduce" }, async (page) => {
+      const [back, next] = [page.locator(".stepper button").first(), page.locator(".stepper button").last()];
+      const shown = async () => [await page.innerText(".stepper .runs"), await page.locator(visible).count()];
+      assert.deepEqual([await shown(), await back.getAttribute("aria-disabled")], [["while (true) {", 1], "true"]);
+      await next.click();
+      assert.match(`${await shown()}`, /callModel.*,1$/);
+      await next.press("ArrowRight");
+      assert.match(`${await shown()}`, /push\(\{ role: "assistant".*,2$/);
+      await next.press("ArrowLeft");
+      assert.match(`${await shown()}`, /callModel.*,1$/);
+      for (let i = 0; i < 20; i++) await next.press("ArrowRight");
+      assert.match(`${await shown()}`, /return reply;,6$/);
+      assert.equal(await next.getAttribute("aria-disabled"), "true");
+      assert.match(await page.locator(visible).last().innerText(), /hello\.mjs is there; it printed: Hello, World!/);
+      const { height = 0 } = (await page.locator(".stepper").boundingBox()) ?? {};
+      assert.ok(height > 0 && height < PHONE.height && (await fitsIn(page)), `${height}`);
+    });
+});
+
+test("without JavaScript the stepper shows the last step", async () => {
+  await inTab(S01, { javaScriptEnabled: false }, async (page) => {
+    assert.deepEqual(
+      [await page.innerText(".stepper .runs"), await page.locator(visible).count()],
+      ["  if (calls.length === 0) return reply;", 6],
+    );
   });
+});

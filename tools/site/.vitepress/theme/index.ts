@@ -1,29 +1,21 @@
-import { inBrowser, onContentUpdated, type Theme } from "vitepress";
+import { inBrowser, type Theme } from "vitepress";
 import DefaultTheme from "vitepress/theme-without-fonts";
-import { h } from "vue";
-import { startPlayers } from "../../player/playback.ts";
 import ContextViewer from "./ContextViewer.vue";
-import { sameSection } from "./languages.ts";
-import { showLinesOfAddress } from "./source.ts";
+import LoopStepper from "./LoopStepper.vue";
 import "./style.css";
-import "../../player/player.css";
 
 export default {
   extends: DefaultTheme,
-  Layout: {
-    setup() {
-      onContentUpdated(startPlayers);
-      return () => h(DefaultTheme.Layout);
-    },
-  },
-  enhanceApp({ app, router }) {
+  enhanceApp({ app, router, siteData }) {
     app.component("ContextViewer", ContextViewer);
-    showLinesOfAddress(router);
+    app.component("LoopStepper", LoopStepper);
     if (!inBrowser) return;
+    // the language switch leads to the same page, which might be only in English
+    const { base, themeConfig } = siteData.value;
     router.onBeforeRouteChange = (to) => {
-      const section = sameSection(to);
-      if (section === undefined || section === to) return;
-      router.go(section);
+      const [, name] = /^zh\/(.*?)(?:\.html)?$/.exec(new URL(to, location.href).pathname.slice(base.length)) ?? [];
+      if (!themeConfig.englishOnly.includes(name)) return;
+      router.go(`${base}zh/`);
       return false;
     };
   },
