@@ -115,6 +115,7 @@ async function measure(flags: Flags, files: string[]): Promise<void> {
   addOracles(replayed);
   const figures = new Map([...replayed].map(([name, all]) => [name, all.map(addUp)]));
   const results: Results = {
+    date: new Date().toISOString().slice(0, 10),
     code: codeHash(S06),
     sessions: sessions.length,
     rounds: sum(sessions.map(roundsIn)),

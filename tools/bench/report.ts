@@ -68,6 +68,7 @@ export type Row = {
   overS06?: { cost: Interval; grounded: Interval }; // 90 % intervals of the differences to s06
 };
 export type Results = {
+  date: string; // of the measurement, as in 2026-11-24
   code: string; // the hash of the s06 that was measured
   sessions: number;
   rounds: number;
@@ -82,7 +83,7 @@ const relativeCost = (own: Figures[], never: Figures[]) => sum(own.map(totalBill
 const groundedIn = (own: Figures[]) => 1 - sum(own.map(({ lost }) => lost.length)) / sum(own.map(({ edits }) => edits));
 
 /** `figures` has an entry per session for each strategy. */
-export function toResults(figures: Map<string, Figures[]>): Omit<Results, "code" | "sessions" | "rounds"> {
+export function toResults(figures: Map<string, Figures[]>): Omit<Results, "date" | "code" | "sessions" | "rounds"> {
   const never = figures.get("never compacting") ?? [];
   const s06 = figures.get("s06");
   const total = sum(never.map(totalBill));

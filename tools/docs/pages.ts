@@ -15,10 +15,12 @@ import { checkTranslation } from "./translation.ts";
 
 /**
  * `sync` writes the generated parts into a project's pages, and `check` looks for parts that are stale and other problems.
- * @returns the problems, as `file:line: text`
+ * Returns the problems, as `file:line: text`, and warnings of Chinese text that is behind.
  */
-export async function processPages(mode: "sync" | "check", root: string): Promise<string[]> {
+export async function processPages(mode: "sync" | "check", root: string) {
   const failures: string[] = [];
+  const warnings: string[] = [];
+  const warn: Report = (where, what) => warnings.push(`${where}: ${what}`);
   const report: Report = (where, what) => failures.push(`${where}: ${what}`);
   const project = { root, lessons: readLessons(root), record: recorder(root) };
 
@@ -36,9 +38,10 @@ export async function processPages(mode: "sync" | "check", root: string): Promis
     } else {
       const [old, wanted] = [page.text.split("\n"), text.split("\n")];
       const at = old.findIndex((line, i) => line !== wanted[i]);
-      if (at >= 0) report(`${file}:${at + 1}`, `stale (run docs:sync): it has "${old[at]}" instead of "${wanted[at]}"`);
+      if (at >= 0)
+        report(`${file}:${at + 1}`, `stale (npm run docs:sync): it has "${old[at]}" instead of "${wanted[at]}"`);
       checkPage(root, project.lessons, page, report);
-      checkTranslation(root, page, report);
+      checkTranslation(root, page, report, warn);
     }
   }
 
@@ -49,14 +52,15 @@ export async function processPages(mode: "sync" | "check", root: string): Promis
     const file = join(root, name);
     if (mode === "sync") writeFileSync(file, text);
     else if (!existsSync(file) || readFileSync(file, "utf8") !== text)
-      report(name, "stale (run docs:sync): its recording has changed");
+      report(name, "stale (npm run docs:sync): its recording has changed");
   }
   checkRecordings(root, project.lessons, report);
 
   const inDocs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" });
   const files = ["README.md", "CONTRIBUTING.md", "tools/README.md", ...inDocs.map((name) => `docs/${name}`)];
   await Promise.all(files.filter((file) => file.endsWith(".md") && existsSync(join(root, file))).map(visit));
-  return failures.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  const byPlace = (a: string, b: string) => a.localeCompare(b, "en", { numeric: true });
+  return { failures: failures.sort(byPlace), warnings: warnings.sort(byPlace) };
 }
 
 /** Draws the files of docs/figures by path, as far as the project has the recordings that they show. */
@@ -73,16 +77,12 @@ function drawFigures(root: string): Record<string, string> {
 
 /** Reports recordings of a lesson whose code has changed since. Comments don't matter. */
 function checkRecordings(root: string, lessons: Map<string, Lesson>, report: Report): void {
-  const recordings = [
-    { file: "tools/bench/public.json", name: "s06", command: "npm run bench -- --public FOLDER" },
-    { file: "tools/docs/runs/demo.jsonl", name: "s06", command: "docs:sync" },
-    ...[...lessons.keys()].map((name) => ({ file: `tools/docs/runs/${name}.jsonl`, name, command: "docs:sync" })),
-  ];
-  for (const { file, name, command } of recordings) {
+  const runs = [...lessons.keys()].map((name) => ({ file: `tools/docs/runs/${name}.jsonl`, name }));
+  for (const { file, name } of [{ file: "tools/docs/runs/demo.jsonl", name: "s06" }, ...runs]) {
     const lesson = lessons.get(name);
     if (!lesson || !existsSync(join(root, file))) continue;
     const [, code] = /"code": ?"(\w+)"/.exec(readFileSync(join(root, file), "utf8")) ?? [];
     const now = codeHash(readFileSync(join(root, lesson.file), "utf8"));
-    if (code !== now) report(file, `stale (run ${command}): ${lesson.file} has other code now (${now}, not ${code})`);
+    if (code !== now) report(file, `stale (npm run docs:sync): ${lesson.file} has changed since`);
   }
 }

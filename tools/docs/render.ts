@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { markdownTable } from "markdown-table";
-import { type Row, tables } from "../bench/report.ts";
+import { type Results, type Row, tables } from "../bench/report.ts";
+import { codeHash } from "../lesson/hash.ts";
 import { codeOf, type Lesson, type Lines, regionChanges } from "../lesson/source.ts";
 import { countWords, type Directive, type Page, readPage } from "./page.ts";
 
@@ -70,7 +71,7 @@ function headOf(root: string, file: string): string[] {
   return [/^# (.*)$/m.exec(text)?.[1] ?? "", "", /^> (.*)$/m.exec(text)?.[1] ?? ""];
 }
 
-const benchResults = (root: string) => JSON.parse(readFileSync(join(root, "tools/bench/public.json"), "utf8"));
+const benchResults = (root: string): Results => JSON.parse(readFileSync(join(root, "tools/bench/public.json"), "utf8"));
 
 const strategyIn = (root: string, name: string) =>
   findByName("strategy", name, new Map<string, Row>(Object.entries(benchResults(root).strategies)));
@@ -126,6 +127,15 @@ const BLOCKS: Kinds = {
     return table("llrrr", heads, ...rows);
   },
 
+  /** Says which s06 the figures belong to. They take long to measure, so they may be older than the lesson. */
+  measured(_, { root, lessons }) {
+    const { date, code } = benchResults(root);
+    const { file } = findByName("lesson", "s06", lessons);
+    const isCurrent = code === codeHash(readFileSync(join(root, file), "utf8"));
+    const version = isCurrent ? "this version of s06" : "an earlier version of s06, which has changed since";
+    return `Measured on ${date} with ${version} (code hash \`${code}\`).`;
+  },
+
   bench(args, { root }) {
     const write = findByName("table", args, new Map(Object.entries(tables)));
     return write(benchResults(root)).trim();
@@ -143,7 +153,7 @@ const VALUES: Kinds = {
 
   bench(args, { root }) {
     const [path = "", digits = "0"] = args.split(" ");
-    const value = path.split(".").reduce((all, key) => Object(all)[key], benchResults(root));
+    const value = path.split(".").reduce<unknown>((all, key) => Object(all)[key], benchResults(root));
     if (typeof value !== "number") throw new Error(`tools/bench/public.json has no number at ${path}`);
     return value.toLocaleString("en-US", { maximumFractionDigits: Number(digits) });
   },

@@ -5,12 +5,8 @@ import { join } from "node:path";
 import { lineAt } from "../lesson/source.ts";
 import { FENCE, type Page, type Report, readPage } from "./page.ts";
 
-type Section = {
-  title: string;
-  line: number;
-  text: string; // without the generated parts
-  directives: string[]; // the names of these parts, in order
-};
+/** A heading and what follows it, without the generated parts. */
+type Section = { title: string; line: number; text: string };
 
 /** Returns the page that a Chinese page translates. */
 export function originalOf(file: string): string | undefined {
@@ -25,38 +21,46 @@ function sectionsOf({ text, directives }: Page): Section[] {
     const end = headings[i + 1]?.index ?? text.length;
     const inside = directives.filter(({ start }) => start > index && start < end);
     let own = text.slice(index, end);
-    for (const { start, end } of [...inside].reverse()) own = own.slice(0, start - index) + own.slice(end - index);
-    const names = inside.map(({ kind, args }) => `${kind} ${args}`);
-    return { title, line: lineAt(text, index), text: own, directives: names };
+    for (const part of inside.reverse()) own = own.slice(0, part.start - index) + own.slice(part.end - index);
+    return { title, line: lineAt(text, index), text: own };
   });
 }
 
-const hashOf = ({ text }: Section) => createHash("sha256").update(text.replace(/\s+/g, " ")).digest("hex").slice(0, 8);
+const hashOf = (text: string) => createHash("sha256").update(text.replace(/\s+/g, " ")).digest("hex").slice(0, 8);
+
+/** What begins each generated part of a page. */
+const marksIn = ({ directives }: Page) =>
+  directives.map(({ inline, kind, args }) => (inline ? `<!--= ${kind} ${args} -->` : `<!-- sync: ${kind} ${args} -->`));
 
 /**
- * Reports sections whose English text has changed and generated parts that only one of the two pages has. Each section of a
- * Chinese page has `<!-- en: HASH -->`, the hash of the English section it was last compared with.
+ * Warns of sections whose English text has changed: whoever changed it may not know Chinese. Below each heading of a Chinese
+ * page, `<!-- en: HASH -->` names the version of the English section it was last compared with. Generated parts need no Chinese,
+ * so both pages must have the same ones.
  */
-export function checkTranslation(root: string, page: Page, report: Report): void {
+export function checkTranslation(root: string, page: Page, report: Report, warn: Report): void {
   const file = originalOf(page.file);
   if (!file) return;
   if (!existsSync(join(root, file))) {
-    report(page.file, `it translates ${file}, which doesn't exist`);
+    report(page.file, `it translates ${file}, which doesn't exist: delete it, or rename it like the English page`);
     return;
   }
-  const english = sectionsOf(readPage(root, file, () => {}));
-  const chinese = sectionsOf(page);
-  if (english.length !== chinese.length)
-    report(page.file, `it has ${chinese.length} sections, and ${file} has ${english.length}`);
-  for (const [i, section] of chinese.entries()) {
-    const original = english[i];
-    if (!original) break;
-    const where = `${page.file}:${section.line}`;
-    const [, hash = "none"] = /<!-- en: (\w+) -->/.exec(section.text) ?? [];
-    if (hash !== hashOf(original))
-      report(where, `"${original.title}" in ${file} has changed: compare, then set <!-- en: ${hashOf(original)} -->`);
-    const sorted = (names: string[]) => [...names].sort().join("; ");
-    if (sorted(section.directives) !== sorted(original.directives))
-      report(where, `${file} generates other parts here: ${sorted(original.directives) || "none"}`);
+  const original = readPage(root, file, () => {});
+  for (const mark of marksIn(original)) {
+    if (!marksIn(page).includes(mark)) report(page.file, `${file} has ${mark}: add it here`);
+  }
+  for (const mark of marksIn(page)) {
+    if (!marksIn(original).includes(mark)) report(page.file, `${file} has no ${mark}: remove it here`);
+  }
+  const [english, chinese] = [sectionsOf(original), sectionsOf(page)];
+  if (english.length !== chinese.length) {
+    warn(page.file, `it has ${chinese.length} sections, and ${file} has ${english.length}`);
+    return;
+  }
+  for (const [i, { line, text }] of chinese.entries()) {
+    const { title, text: wanted } = english[i] ?? { title: "", text: "" };
+    const [, hash = "none"] = /<!-- en: (\w+) -->/.exec(text) ?? [];
+    const now = hashOf(wanted);
+    if (hash !== now)
+      warn(`${page.file}:${line}`, `"${title}" in ${file} has changed: compare, then set <!-- en: ${now} -->`);
   }
 }
