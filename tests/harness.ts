@@ -116,12 +116,12 @@ export function entriesIn(file: string) {
     .slice(0, -1)
     .map((line) => JSON.parse(line));
 }
-export const rewritesIn = (file: string) => entriesIn(file).filter(({ type }) => type === "compaction");
+export const rewritesIn = (file: string) => entriesIn(file).filter(({ type }) => type === "rewrite");
 /** The history that a transcript ends with. */
 export function historyIn(file: string): Messages {
   const entries = entriesIn(file);
   const last = entries.findLastIndex(({ messages }) => messages);
-  return [...(entries[last]?.messages ?? []), ...entries.slice(last + 1).map(({ message }) => message)];
+  return [...(entries[last]?.messages ?? []), ...entries.slice(last + 1).flatMap(({ message }) => message ?? [])];
 }
 
 /** What every lesson exports. In s06, turns need a state from `newState`. */

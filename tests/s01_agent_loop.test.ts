@@ -266,7 +266,12 @@ onEach("runTurn", { s01, s06 }, (lesson) => {
     const { error } = await turn(lesson, [], { messages });
     assert.match(error ?? "", /400/);
     assert.doesNotMatch(error ?? "", /^Error: /, "the error of the SDK is thrown on, not one of our own");
-    assert.deepEqual(messages, before);
+    const said = (history: harness.Messages) => [
+      textsIn(history),
+      resultsIn(history),
+      textsIn(history, "assistant").at(-1),
+    ];
+    assert.deepEqual(said(messages), said(before)); // in s06, thinking has become text
     await goOn(lesson, messages);
   });
 
@@ -555,18 +560,17 @@ onEach(
     });
 
     test("a slow reader gets everything it prints, including error messages, and the exit code", async (t) => {
-      const message = `${"%".repeat(550_000)} is too much`;
       const run = await start(t, lesson, [], {
-        input: "1\n2\n",
-        replies: [say(`${"%".repeat(50_000)} the end`)],
-        failures: [{ kind: "status", status: 400, message }],
+        input: "1\n2\n3\n4\n",
+        replies: Array(3).fill(say(`${"%".repeat(50_000)} the end`)),
+        failures: [{ kind: "status", status: 400, message: "that is too much" }],
         shell: (agent) => `${agent} | (${UNTIL_GO}; cat)`,
       });
       expectRejection(/is too much/);
       await until(() => run.journal.length > 0);
       goOnIn(run.cwd);
       assert.equal(await run.ended, 1);
-      assert.equal(run.screen().split("%").length - 1, 600_000, "characters that arrived");
+      assert.equal(run.screen().split("%").length - 1, 150_000, "characters that arrived");
       assert.match(run.screen(), /is too much(.|\n)* the end\n.*\n?$/);
     });
 

@@ -329,7 +329,7 @@ function checkDisk({ known, crashed }: Played) {
   const files = [...transcripts(), ...transcripts(join(TRANSCRIPT_DIR, "tasks"))];
   const onDisk = new Set<string>();
   for (const entry of [...files.flatMap(entriesIn), ...crashed]) {
-    for (const message of entry.messages ?? [entry.message]) onDisk.add(essence(message));
+    for (const message of entry.messages ?? [entry.message ?? []].flat()) onDisk.add(essence(message));
   }
   for (const message of known) assert.ok(onDisk.has(message), message);
 }

@@ -24,12 +24,14 @@ const NAMES: Record<string, string> = {
 /** The first lesson that imports each package. */
 const PACKAGES: Record<string, string> = { "@anthropic-ai/sdk": "s01", zod: "s02", yaml: "s05" };
 /** Limits for the lines of a lesson, and for the lines it adds to the lesson before. */
-const MOST_LINES: Record<string, number> = { s01: 352, s06: 1_045 };
-const MOST_ADDED: Record<string, number> = { s02: 162, s03: 58, s04: 38, s05: 80 };
+const MOST_LINES: Record<string, number> = { s01: 362, s06: 1_090 };
+const MOST_ADDED: Record<string, number> = { s02: 164, s03: 58, s04: 38, s05: 80 };
 const MOST_OF_AGENT = 144; // lines of s01 above the dividing line
 
 /** Separates the agent from the plumbing. */
 const DIVIDER = /^\/\/ That is the agent\. The rest is .*\n/m;
+/** Separates what s06 adds from what keeps it safe. */
+const SECOND_DIVIDER = /^\/\/ That is compaction\. The next four regions .*\n/m;
 /** The regions below the divider. */
 const PLUMBING = ["replies", "bash", "terminal", "main"];
 
@@ -69,7 +71,7 @@ for (const [i, { short, stem, lines, source, header, names, regions, outside }] 
       const diagram = "\\n(( {4}.*)?\\n)+\\n";
       const needs = before ? "" : "Needs: .*Node.*bash.*\\n";
       const run = `Run: npx tsx agents/${stem}\\.ts.*\\n( {5}.*\\n)?`;
-      const seeIt = short === "s06" ? `See it compact: .*npx tsx agents/${stem}\\.ts.*\\n` : "";
+      const seeIt = short === "s06" ? "See it compact: .*COMPACT_THRESHOLD=.*\\n" : "";
       const whole = new RegExp(`^${opening}${diagram}((Same|New|Changed) .*\\n)+${needs}${run}${seeIt}$`);
       assert.match(`${header.join("\n")}\n`, whole);
     });
@@ -89,7 +91,7 @@ for (const [i, { short, stem, lines, source, header, names, regions, outside }] 
     test("keeps the regions of the lesson before in their order, and has no code outside its regions", () => {
       const carried = names.filter((name) => before?.regions.has(name));
       assert.deepEqual(carried, before?.names ?? []);
-      assert.equal(outside.join("\n").replace(DIVIDER, "").trim(), "");
+      assert.equal(outside.join("\n").replace(DIVIDER, "").replace(SECOND_DIVIDER, "").trim(), "");
     });
 
     test("puts the agent first, then the divider, then the plumbing", () => {

@@ -10,6 +10,7 @@ import { basename, dirname } from "node:path";
 import { pathToFileURL } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { startServer } from "../api/server.ts";
+import { stringsIn } from "../trace/events.ts";
 import { CACHE_LIFE } from "../trace/prices.ts";
 import { CHARS_PER_TOKEN } from "../trace/sizes.ts";
 import { textbook } from "./textbook.ts";
@@ -46,12 +47,6 @@ export type Call = {
 export type Replayed = { calls: Call[]; rejected: string[] };
 
 type Lesson = typeof import("../../agents/s06_context_compact.ts");
-
-/** Returns all strings in a value, at any depth. */
-function textsIn(value: unknown): string[] {
-  if (typeof value === "string") return [value];
-  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsIn) : [];
-}
 
 const isFileTool = (name: string) => ["read_file", "write_file", "edit_file"].includes(name);
 
@@ -144,7 +139,7 @@ function playRecording(s06: Lesson, session: Session) {
   let replies = 0;
   let isReturn = false;
   let lastCall = Infinity; // when the model was called last
-  const remember = (value: unknown) => past.push(...textsIn(value).map((text) => ({ text, from: replies })));
+  const remember = (value: unknown) => past.push(...stringsIn(value).map((text) => ({ text, from: replies })));
 
   function editIn({ name, input }: Anthropic.ToolUseBlockParam, context: string[]): Edit[] {
     const { path, old_text } = Object(input);
@@ -156,7 +151,7 @@ function playRecording(s06: Lesson, session: Session) {
   }
 
   server.model = ({ messages }) => {
-    const isSummary = textsIn(messages.at(-1)).some((text) => text.startsWith(s06.SUMMARY_PROMPT));
+    const isSummary = stringsIn(messages.at(-1)).some((text) => text.startsWith(s06.SUMMARY_PROMPT));
     const note: Note = { isSummary, isReturn, edits: [] };
     notes.push(note);
     isReturn = false;
@@ -164,7 +159,7 @@ function playRecording(s06: Lesson, session: Session) {
     if (isSummary) return { content: [{ type: "text", text: SUMMARY_TEXT }] };
     round = ahead.shift() ?? NO_ROUND;
     waiting = callsIn(round);
-    const context = textsIn(messages);
+    const context = stringsIn(messages);
     note.edits = waiting.flatMap((call) => editIn(call, context));
     replies++;
     remember([round.reply, round.results]);

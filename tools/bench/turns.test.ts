@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { STOPPED } from "../lesson/wording.ts";
-import { compaction, line, linesOf, own, reply, result, said, summary, text, use, user } from "../trace/test-lines.ts";
+import { line, linesOf, own, reply, result, rewrite, said, summary, text, use, user } from "../trace/test-lines.ts";
 import { readSession, readSessions } from "./turns.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "turns-"));
@@ -60,10 +60,10 @@ test("a transcript of s06 continues across compactions, without refused requests
   const file = put(
     "own.jsonl",
     ...[user("First."), reply(use("t1", "bash")), user([result("t1"), text("<reminder>")])].map((line) => own(line)),
-    compaction("auto", [user("First."), summary]),
+    rewrite("auto", [user("First."), summary]),
     own(reply(text("One."))),
     own(user("Refused.")),
-    compaction("refused", [summary]),
+    rewrite("refused", [summary]),
     own(user(`${STOPPED} Whatever ran has taken effect.)`)),
     own(user("Second.")),
     own(reply(use("t2", "bash"))),
@@ -81,7 +81,7 @@ test("when the API rejects the last step of a turn, the earlier steps stay", () 
   const before = [user("Look."), reply(use("t1", "bash")), user([result("t1")])];
   const rejected = [reply(use("t2", "bash")), user([result("t2", "too long")])];
   const messages = [...before, ...rejected].map((message) => own(message));
-  const file = put("rejected.jsonl", ...messages, compaction("rejected", before));
+  const file = put("rejected.jsonl", ...messages, rewrite("rejected", before));
   const { turns, skipped } = readSession(file);
   const ids = turns.map(({ rounds }) => rounds.flatMap(({ results }) => results.map((each) => each.tool_use_id)));
   assert.deepEqual([ids, skipped], [[["t1"]], { "rejected step": 1 }]);

@@ -1,22 +1,20 @@
-/** Turns a conversation into the turns and rounds that the lessons would have made of it, with the lessons' tool names. */
+/** Turns a recording into the turns and rounds that the lessons would have made of it, with the lessons' tool names. */
 import { basename, isAbsolute, relative } from "node:path";
 import type Anthropic from "@anthropic-ai/sdk";
 import { STOPPED } from "../lesson/wording.ts";
-import { type Conversation, type Message, type Part, textOf } from "../trace/conversation.ts";
+import type { Message, Recording, Skip, Text, ToolCall } from "../trace/events.ts";
+import { joinTexts, withoutLineNumbers } from "../trace/events.ts";
 import { readSessionFile, sessionFiles } from "../trace/files.ts";
 import { sum } from "../trace/numbers.ts";
 import { CHARS_PER_TOKEN, IMAGE } from "../trace/sizes.ts";
 
-type ToolCall = Anthropic.ToolUseBlockParam;
-type Said = Anthropic.TextBlockParam | Anthropic.ThinkingBlockParam | ToolCall;
-type Result = { tool_use_id: string; content: string; is_error: boolean };
-type Skip = (reason: string) => void;
+type Said = Anthropic.TextBlockParam | Anthropic.ThinkingBlockParam | Anthropic.ToolUseBlockParam;
 
 /** A reply and the results of its calls. Times are milliseconds. */
 export type Round = {
   reply: Said[];
   replied: number; // when the reply was complete
-  results: Result[]; // in the order of the calls
+  results: { tool_use_id: string; content: string; is_error: boolean }[]; // in the order of the calls
   time: number; // when the last result was there
 };
 export type Turn = { request: string; time: number; rounds: Round[] };
@@ -26,9 +24,6 @@ export type Session = {
   skipped: Record<string, number>; // how often each kind of thing was left out or completed
   problem?: string; // why some or all of the file can't be replayed
 };
-
-/** A message in the form that the API accepts. */
-type Entry = { role: "user" | "assistant"; said: Said[]; results: Result[]; time: number; isMeta?: boolean };
 
 // --- the lessons' names ----------------------------------------------------------------------------------------------
 
@@ -45,127 +40,124 @@ const TOOLS: Record<string, string> = {
 const FIELDS: Record<string, string> = { file_path: "path", old_string: "old_text", new_string: "new_text" };
 
 /** Returns the call as the lessons would have made it, with relative paths inside `cwd`. */
-function inLessons(call: ToolCall, cwd: string): ToolCall {
+function toCall(call: ToolCall, cwd: string): Said {
   const rename = ([key, value]: [string, unknown]) => {
     const path = key === "file_path" && typeof value === "string" && isAbsolute(value) ? relative(cwd, value) : "..";
     return [FIELDS[key] ?? key, path.split("/")[0] === ".." ? value : path];
   };
+  const made = { type: "tool_use" as const, id: toApiName(call.id) };
   const name = TOOLS[call.name];
-  return name ? { ...call, name, input: Object.fromEntries(Object.entries(Object(call.input)).map(rename)) } : call;
-}
-
-// --- entries ---------------------------------------------------------------------------------------------------------
-
-/** Returns everything that was said, including what was compacted later. */
-function toEntries({ steps, cwd }: Conversation, skip: Skip): Entry[] {
-  const entries: Entry[] = [];
-  const numbered = new Set<string>(); // calls whose results have a number before each line
-  const append = (message: Message) => {
-    if (message.isContext) skip("context of the client");
-    else entries.push(toEntry(message, cwd, numbered, skip));
-  };
-  let length = 0; // of the history
-  for (const step of steps) {
-    if (step.type === "message") {
-      append(step);
-      length++;
-    }
-    if (step.type !== "rewrite") continue;
-    const dropped = length - step.messages.length;
-    length = step.messages.length;
-    if (step.trigger === "rejected") {
-      skip("rejected step");
-      entries.splice(entries.length - dropped);
-    } else if (step.trigger === "refused") {
-      skip("withdrawn request");
-      entries.splice(entries.findLastIndex((entry) => entry.role === "user" && entry.results.length === 0));
-    } else if (entries.length > 0) skip("compaction");
-    else step.messages.forEach(append);
-  }
-  return entries;
-}
-
-function toEntry(message: Message, cwd: string, numbered: Set<string>, skip: Skip): Entry {
-  const { role, time = 0, end = time, isMeta, callId } = message;
-  const said: Said[] = [];
-  const results: Result[] = [];
-  for (const part of withoutUnusable(message.parts, skip)) {
-    if (part.type === "tool_result") results.push(toResult(part, numbered, skip));
-    else said.push(toSaid(part, cwd, numbered));
-  }
-  if (!callId) return { role, said, results, time: end, isMeta };
-  const comment = { tool_use_id: toApiName(callId), content: textOf(said), is_error: false };
-  return { role, said: [], results: [...results, comment], time: end, isMeta };
-}
-
-/** The API rejects blank texts. */
-function withoutUnusable<Kind extends Part>(parts: Kind[], skip: Skip): Kind[] {
-  return parts.filter((part) => {
-    const isBlank = part.type === "text" && !part.text.trim();
-    if (isBlank || part.type === "unknown") skip(isBlank ? "blank text" : "unknown block");
-    return !isBlank && part.type !== "unknown";
-  });
-}
-
-function toSaid(part: Part, cwd: string, numbered: Set<string>): Said {
-  if (part.type === "text") return { type: part.type, text: part.text };
-  if (part.type === "thinking") return { type: part.type, thinking: part.thinking, signature: "" };
-  if (part.type !== "tool_use") return { type: "text", text: IMAGE };
-  const call = { type: part.type, id: toApiName(part.id), name: toApiName(part.name), input: part.input };
-  if (call.name === "Read") numbered.add(call.id);
-  return inLessons(call, cwd);
-}
-
-function toResult(part: Part & { type: "tool_result" }, numbered: Set<string>, skip: Skip): Result {
-  const id = toApiName(part.tool_use_id);
-  const text = textOf(withoutUnusable(part.content, skip), IMAGE) || "(no output)";
-  const content = numbered.has(id) ? text.replace(/^ *\d+(→|\t)/gm, "") : text;
-  return { tool_use_id: id, content, is_error: part.is_error };
+  if (!name) return { ...made, name: toApiName(call.name), input: call.input };
+  return { ...made, name, input: Object.fromEntries(Object.entries(call.input).map(rename)) };
 }
 
 /** Names and ids may only have letters, digits, _ and -. */
 const toApiName = (name: string) => name.replace(/[^\w-]/g, "_").slice(0, 128) || "_";
 
+/** Joins the texts that the API accepts, with the text that stands for an image. It rejects blank ones. */
+function usableText(texts: Text[], skip: Skip): string {
+  const usable = texts.filter(({ text, standsFor }) => {
+    const isBlank = !text.trim();
+    if (isBlank || standsFor === "unknown") skip(isBlank ? "blank text" : "unknown block");
+    return !isBlank && standsFor !== "unknown";
+  });
+  return joinTexts(usable, IMAGE);
+}
+
+// --- messages --------------------------------------------------------------------------------------------------------
+
+/** Returns all messages that were accepted, including what was compacted later. */
+function messagesIn({ events }: Recording, skip: Skip): Message[] {
+  const messages: Message[] = [];
+  let length = 0; // of the history
+  for (const event of events) {
+    if (event.type === "message") {
+      messages.push(event);
+      length++;
+    }
+    if (event.type !== "rewrite") continue;
+    const dropped = length - event.messages.length;
+    length = event.messages.length;
+    if (event.trigger === "rejected") {
+      skip("rejected step");
+      messages.splice(messages.length - dropped);
+    } else if (event.trigger === "refused") {
+      skip("withdrawn request");
+      messages.splice(messages.findLastIndex((message) => message.role === "user" && !hasResult(message)));
+    } else if (messages.length === 0) messages.push(...event.messages);
+    else if (event.trigger !== "resume") skip("compaction");
+  }
+  return messages.filter(({ by }) => {
+    if (by === "setup") skip("context of the client");
+    return by !== "setup";
+  });
+}
+
+const hasResult = ({ blocks, about }: Message) => about !== undefined || blocks.some(({ kind }) => kind === "result");
+
+type Result = Round["results"][number] & { time: number };
+
+/** Returns what a message says about calls: their results, and what the client adds to one. */
+function resultsIn({ blocks, about, time = 0 }: Message, skip: Skip): Result[] {
+  return blocks.flatMap((block): Result | Result[] => {
+    if (block.kind === "result") {
+      const text = usableText(block.texts, skip) || "(no output)";
+      const content = block.call.name === "Read" ? withoutLineNumbers(text) : text;
+      return { tool_use_id: toApiName(block.call.id), content, is_error: block.isError, time };
+    }
+    if (!about || block.kind !== "client") return [];
+    return { tool_use_id: toApiName(about.id), content: usableText([block], skip), is_error: false, time };
+  });
+}
+
+/** Returns the blocks of a reply. */
+function saidIn({ blocks }: Message, cwd: string, skip: Skip): Said[] {
+  return blocks.flatMap((block): Said | Said[] => {
+    if (block.kind === "call") return toCall(block.call, cwd);
+    if (block.kind === "thinking") return { type: "thinking", thinking: block.text, signature: "" };
+    const text = block.kind === "reply" ? usableText([block], skip) : "";
+    return text ? { type: "text", text } : [];
+  });
+}
+
 // --- turns -----------------------------------------------------------------------------------------------------------
 
-type TimedResult = Result & { time: number };
-
-function toTurns(entries: Entry[], skip: Skip): Turn[] {
-  const results = resultsById(entries);
+function toTurns(messages: Message[], cwd: string, skip: Skip): Turn[] {
+  const results = resultsById(messages, skip);
   const turns: Turn[] = [];
   const called = new Set<string>();
-  for (const entry of entries) {
-    if (entry.role === "user") addRequest(turns, entry, skip);
-    else addRound(turns, toRound(entry, called, results, skip));
+  for (const message of messages) {
+    if (message.role === "user") addRequest(turns, message, skip);
+    else addRound(turns, toRound(saidIn(message, cwd, skip), message.time ?? 0, called, results, skip));
   }
   return turns.filter((turn) => turn.rounds.length > 0);
 }
 
-/** Joins the results and comments that one call got. */
-function resultsById(entries: Entry[]): Map<string, TimedResult> {
-  const results = new Map<string, TimedResult>();
-  for (const { time, results: own } of entries) {
-    for (const result of own) {
-      const content = [results.get(result.tool_use_id)?.content ?? [], result.content].flat().join("\n");
-      results.set(result.tool_use_id, { ...result, content, time });
-    }
+/** Joins the results and comments that one call got. A result can come before its call. */
+function resultsById(messages: Message[], skip: Skip): Map<string, Result> {
+  const results = new Map<string, Result>();
+  for (const result of messages.flatMap((message) => resultsIn(message, skip))) {
+    const content = [results.get(result.tool_use_id)?.content ?? [], result.content].flat().join("\n");
+    results.set(result.tool_use_id, { ...result, content });
   }
   return results;
 }
 
-function addRequest(turns: Turn[], { said, time, isMeta, results }: Entry, skip: Skip): void {
-  const request = textOf(said);
+function addRequest(turns: Turn[], message: Message, skip: Skip): void {
+  const { blocks, by, about, time = 0 } = message;
+  const texts = blocks.flatMap((block) => ("text" in block && !about ? block : []));
+  const request = usableText(texts, skip);
   if (!request || request.startsWith(STOPPED)) return;
   const turn = turns.at(-1);
   const last = turn?.rounds.at(-1);
-  const isHint = (isMeta || results.length > 0) && last?.reply.some((block) => block.type === "tool_use");
+  const isHint = (by || hasResult(message)) && last?.reply.some((block) => block.type === "tool_use");
   if (isHint) skip("text of the client");
   else if (turn && !last) Object.assign(turn, { request: `${turn.request}\n${request}`.trim(), time });
   else turns.push({ request, time, rounds: [] });
 }
 
 /** `called` has the calls so far, since a file can repeat them. */
-function toRound({ said, time }: Entry, called: Set<string>, results: Map<string, TimedResult>, skip: Skip): Round {
+function toRound(said: Said[], time: number, called: Set<string>, results: Map<string, Result>, skip: Skip): Round {
   const reply = said.filter((block) => block.type !== "tool_use" || !called.has(block.id));
   while (reply.at(-1)?.type === "thinking") reply.pop(); // the API accepts no reply that ends with it
   const found = reply.flatMap((block) => {
@@ -192,13 +184,13 @@ function addRound(turns: Turn[], round: Round): void {
 
 /** Reads a session, which has no turns if the file holds no conversation. */
 export function readSession(file: string): Session {
-  const { conversation, problem } = readSessionFile(file);
-  const skipped: Session["skipped"] = {};
-  const skip = (reason: string, count = 1) => {
-    skipped[reason] = (skipped[reason] ?? 0) + count;
+  const { recording, problem } = readSessionFile(file);
+  const counts = recording?.skipped.map(({ reason, count }): [string, number] => [reason, count]) ?? [];
+  const skipped: Session["skipped"] = Object.fromEntries(counts);
+  const skip: Skip = (reason) => {
+    skipped[reason] = (skipped[reason] ?? 0) + 1;
   };
-  for (const { reason, count } of conversation?.skipped ?? []) skip(reason, count);
-  const turns = conversation ? toTurns(toEntries(conversation, skip), skip) : [];
+  const turns = recording ? toTurns(messagesIn(recording, skip), recording.cwd, skip) : [];
   return { name: basename(file), turns, skipped, problem };
 }
 

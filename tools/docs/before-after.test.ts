@@ -3,16 +3,16 @@ import { test } from "node:test";
 import { changesIn, draw } from "./before-after.ts";
 import type { Message } from "./moments.ts";
 
-const call = (id: string): Message => {
-  return { role: "assistant", content: [{ type: "tool_use", id, name: "bash", input: { command: id } }] };
-};
-const result = (tool_use_id: string, content: string): Message => {
-  return { role: "user", content: [{ type: "tool_result", tool_use_id, content }] };
+const call = (id: string) => ({ id, name: "bash", input: { command: id } });
+const asks = (id: string): Message => ({ role: "assistant", blocks: [{ kind: "call", chars: 69, call: call(id) }] });
+const result = (id: string, text: string): Message => {
+  const block = { kind: "result" as const, chars: text.length + 53, call: call(id), texts: [{ text }], isError: false };
+  return { role: "user", blocks: [block] };
 };
 
 test("a figure shows what stayed, what went, what is short now and what is new", () => {
-  const before = [call("a"), result("a", "x".repeat(300)), { ...call("b"), isChild: true }];
-  const moment = { title: "A < B", before, after: [call("a"), result("a", "cleared"), result("c", "new")] };
+  const before = [asks("a"), result("a", "x".repeat(300)), { ...asks("b"), isChild: true }];
+  const moment = { title: "A < B", before, after: [asks("a"), result("a", "cleared"), result("c", "new")] };
   assert.deepEqual(
     changesIn(moment).map(({ who, state }) => `${who} ${state}`),
     ["assistant kept", "result short", "assistant gone", "result new"],

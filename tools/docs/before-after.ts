@@ -1,5 +1,6 @@
 /** Draws a moment as one list of messages: what stayed, what went, and what came. */
 import { diffArrays } from "diff";
+import { textOf } from "../trace/events.ts";
 import { type Message, type Moment, momentsIn, tokensOf } from "./moments.ts";
 
 /** A short row is a result that is only a line now; `was` is its size before. */
@@ -7,20 +8,20 @@ type Sizes = { tokens: number; was?: number; cached?: number };
 type State = "kept" | "gone" | "new" | "short" | "prompt";
 type Row = Sizes & { id: string; who: string; text: string; state: State; isChild?: boolean };
 
-const textOf = (value: unknown) => `${typeof value === "string" ? value : JSON.stringify(value)}`.replace(/\s+/g, " ");
+const onOneLine = (value: unknown) =>
+  `${typeof value === "string" ? value : JSON.stringify(value)}`.replace(/\s+/g, " ");
 
 /** A row for each reply, and for each block of the other messages. */
-function rowsOf({ role, content, isChild }: Message): Row[] {
-  const blocks = typeof content === "string" ? [{ type: "text" as const, text: content }] : content;
+function rowsOf({ role, blocks, isChild }: Message): Row[] {
   const rows = blocks.flatMap((block): Row[] => {
-    const who = block.type === "tool_result" ? "result" : role;
-    const row = { who, tokens: tokensOf(block), state: "kept" as const, isChild };
-    if (block.type === "tool_result") return [{ ...row, id: block.tool_use_id, text: textOf(block.content) }];
-    if (block.type === "text") return [{ ...row, id: block.text, text: textOf(block.text) }];
-    if (block.type !== "tool_use") return [];
-    return [{ ...row, id: block.id, text: `${block.name} ${textOf(Object.values(Object(block.input))[0])}` }];
+    if (block.kind === "thinking") return [];
+    const row = { who: role, tokens: tokensOf([block]), state: "kept" as const, isChild };
+    if (block.kind === "result") return [{ ...row, who: "result", id: block.call.id, text: onOneLine(textOf(block)) }];
+    if (block.kind !== "call") return [{ ...row, id: block.text, text: onOneLine(block.text) }];
+    const { id, name, input } = block.call;
+    return [{ ...row, id, text: `${name} ${onOneLine(Object.values(input)[0])}` }];
   });
-  return role === "assistant" ? rows.slice(-1).map((row) => ({ ...row, tokens: tokensOf(content) })) : rows;
+  return role === "assistant" ? rows.slice(-1).map((row) => ({ ...row, tokens: tokensOf(blocks) })) : rows;
 }
 
 export function changesIn({ before, after }: Moment): Row[] {

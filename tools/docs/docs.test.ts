@@ -70,14 +70,20 @@ test("stale figures are reported and drawn again", async () => {
   for (const file of recordings) rmSync(join(root, file));
 });
 
-test("a run is recorded as a trace, its subagent's apart, and named when the lesson's code has changed", async () => {
-  const state = { lastCall: 0, file: "/somewhere" };
-  const ask = (content: string, more = {}) => ({ message: { role: "user", content }, state, ...more });
-  const printed = [ask("count"), ask("look", { task: true }), { ...ask("go on"), trigger: "resume" }];
-  const prints = ["what the lesson prints", ...printed.map((line) => JSON.stringify(line))].join("\n");
+test("a run is recorded as a transcript, its subagent's apart, and named when the lesson's code has changed", async () => {
+  const ask = (content: string) => ({ message: { role: "user", content }, state: { file: "/somewhere" } });
+  const usage = { input_tokens: 1, output_tokens: 1 };
+  const lines = [ask("count"), { usage }, { type: "rewrite", trigger: "resume", messages: [] }, ask("go on")];
+  const files = {
+    "transcript_1_1.jsonl": [ask("older")],
+    "transcript_2_2.jsonl": lines,
+    "tasks/transcript_2_2.jsonl": [ask("look")],
+  };
   write("tools/rehearsal/run.ts", "");
   write("package.json", '{"scripts":{"offline":"node offline.mjs"}}');
-  write("offline.mjs", `console.log(${JSON.stringify(prints)});\n`);
+  write("offline.mjs", 'import fs from "node:fs"; fs.cpSync("saved", "out", { recursive: true });');
+  for (const [name, saved] of Object.entries(files))
+    write(`saved/${name}`, saved.map((line) => `${JSON.stringify(line)}\n`).join(""));
   const namesRuns = async () => (await failuresOf("check")).filter((failure) => /tools\/docs\/runs/.test(failure));
   await failuresOf("sync");
   assert.deepEqual(await namesRuns(), []);
@@ -98,11 +104,11 @@ test("a run is recorded as a trace, its subagent's apart, and named when the les
       .trim()
       .split("\n")
       .map((line) => JSON.parse(line));
-  const [first, second] = linesIn("tools/docs/runs/s01.jsonl");
+  const [first, second, resumed, last] = linesIn("tools/docs/runs/s01.jsonl");
   assert.equal(first.command, "npm run offline -- s01 -y");
-  assert.deepEqual([first.message.content, second.message.content], ["count", "go on"]);
-  assert.deepEqual(first.state, { lastCall: 0 });
-  assert.ok(second.time - first.time > 300_000, "the cache has expired when a conversation is resumed");
+  assert.deepEqual([first.message.content, second.usage, last.message.content], ["count", usage, "go on"]);
+  assert.equal(first.state, undefined);
+  assert.ok(resumed.time - second.time > 300_000, "the cache has expired when a conversation is resumed");
   assert.deepEqual(
     linesIn("tools/docs/runs/tasks/s01.jsonl").map(({ message }) => message.content),
     ["look"],

@@ -1,28 +1,41 @@
-/** Records what commands print, in a form that is the same on every machine. */
+/** Records what commands print and leave behind, in a form that is the same on every machine. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
+import { basename, join, relative } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import pLimit from "p-limit";
+import { filesIn } from "../trace/files.ts";
 
 const TIMEOUT_MS = 600_000; // only a command that hangs takes this long
 const SAME_PID = 'if (/\\/agents\\//.test(process.argv[1])) Object.defineProperty(process, "pid", { value: 4711 });';
 
+/** What a command printed, and the texts of the transcripts that it left in the folder out/, by path. */
+export type Recorded = { output: string; transcripts: Record<string, string> };
+
 /** Returns a function that runs a command in a copy of the project. Each command runs once, and two at a time. */
-export function recorder(root: string): (command: string) => Promise<string> {
+export function recorder(root: string): (command: string) => Promise<Recorded> {
   const queue = pLimit(2);
-  const seen = new Map<string, Promise<string>>();
+  const seen = new Map<string, Promise<Recorded>>();
   return (command) => {
-    const output = seen.get(command) ?? queue(() => record(root, command));
-    seen.set(command, output);
-    return output;
+    const recorded = seen.get(command) ?? queue(() => record(root, command));
+    seen.set(command, recorded);
+    return recorded;
   };
 }
 
 /** @throws if the command doesn't end in time */
-async function record(root: string, command: string): Promise<string> {
+async function record(root: string, command: string): Promise<Recorded> {
   // Prompts contain the folder's path and the lesson's pid, so their lengths are fixed: the same prompt has the same tokens.
   const base = realpathSync(tmpdir());
   const home = mkdtempSync(join(base, "docs".padEnd(60 - base.length, "-")));
@@ -47,16 +60,22 @@ async function record(root: string, command: string): Promise<string> {
       process.kill(-Number(child.pid), "SIGKILL");
     } catch {} // there is nothing left to kill
     if (code === null) throw new Error(`not finished after ${TIMEOUT_MS / 1_000} s`);
-    const output = stable(readFileSync(join(home, "output"), "utf8").replaceAll(home, "~"));
-    return code === 0 ? output : `${output}\n(exit code ${code})`.trimStart();
+    const ids = new Map<string, string>(); // of calls, the same in all files
+    const read = (file: string) => stable(readFileSync(file, "utf8").replaceAll(home, "~"), ids);
+    const output = read(join(home, "output"));
+    const out = join(cwd, "out");
+    const files = existsSync(out) ? filesIn(out) : [];
+    return {
+      output: code === 0 ? output : `${output}\n(exit code ${code})`.trimStart(),
+      transcripts: Object.fromEntries(files.map((file) => [relative(out, file), read(file)])),
+    };
   } finally {
     rmSync(home, { recursive: true, force: true, maxRetries: 3 });
   }
 }
 
-/** Removes colors and whatever differs from run to run. */
-function stable(output: string): string {
-  const ids = new Map<string, string>(); // tool calls are numbered in order of appearance
+/** Removes colors and whatever differs from run to run. Tool calls are numbered in order of appearance. */
+function stable(output: string, ids: Map<string, string>): string {
   const numbered = (id: string) =>
     ids.get(id) ?? ids.set(id, `toolu_${`${ids.size + 1}`.padStart(2, "0")}`).get(id) ?? id;
   return stripVTControlCharacters(output)

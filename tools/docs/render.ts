@@ -6,8 +6,9 @@ import { type Results, type Row, tables } from "../bench/report.ts";
 import { codeHash } from "../lesson/hash.ts";
 import { codeOf, type Lesson, type Lines, regionChanges } from "../lesson/source.ts";
 import { countWords, type Directive, type Page, readPage } from "./page.ts";
+import type { Recorded } from "./recorder.ts";
 
-export type Project = { root: string; lessons: Map<string, Lesson>; record: (command: string) => Promise<string> };
+export type Project = { root: string; lessons: Map<string, Lesson>; record: (command: string) => Promise<Recorded> };
 /** What writes each kind of directive. */
 type Kinds = Record<string, (args: string, project: Project, page: Page) => string | Promise<string>>;
 
@@ -104,7 +105,7 @@ const BLOCKS: Kinds = {
 
   async run(args, { record }) {
     const [, head, tail, command = ""] = /^(?:(?:head (\d+))? ?(?:tail (\d+))?: )?(.+)$/.exec(args) ?? [];
-    let lines = (await record(command)).replace(/^(.{159}).{2,}/gm, "$1…").split("\n");
+    let lines = (await record(command)).output.replace(/^(.{159}).{2,}/gm, "$1…").split("\n");
     const cut = lines.length - Number(head ?? 0) - Number(tail ?? 0);
     if ((head || tail) && cut > 0) lines = lines.toSpliced(Number(head ?? 0), cut, "[…]");
     return fence("console", [`$ ${command}`, ...lines].join("\n").trimEnd());
@@ -163,7 +164,7 @@ const VALUES: Kinds = {
 async function constantsOf(lesson: Lesson, record: Project["record"]): Promise<Map<string, number>> {
   const names = [...lesson.parts.keys()].filter((name) => /^[A-Z][A-Z_]+$/.test(name));
   const print = `echo 'console.log(JSON.stringify({ ${names.join(", ")} }))' >> ${lesson.file}`;
-  const output = await record(`${print} && node --import tsx -e 'import("./${lesson.file}")'`);
+  const { output } = await record(`${print} && node --import tsx -e 'import("./${lesson.file}")'`);
   if (!output.startsWith("{")) throw new Error(/^\w*Error: .*/m.exec(output)?.[0] ?? output);
   const values = Object.entries<number>(JSON.parse(output));
   return new Map(values.filter(([, value]) => typeof value === "number"));

@@ -16,9 +16,16 @@ const partOf = (code: Code, name: string) => codeOf(code, code.parts.get(name) ?
 
 /** The lesson with only these functions written. The others are as in the lesson before, or else left to write. */
 export function skeletonOf(lesson: Lesson, written: string[] = []): string {
-  const { before } = lesson;
   const open = functionsOf(lesson).filter((name) => !written.includes(name));
-  return `${replaced(lesson, open, (name) => (before?.parts.has(name) ? partOf(before, name) : opened(lesson, name)))}\n`;
+  return `${replaced(lesson, open, (name) => carriedOver(lesson, name) ?? opened(lesson, name))}\n`;
+}
+
+/** A function as it is in the lesson before, unless it isn't there or calls a function that is gone. */
+function carriedOver({ before, parts }: Lesson, name: string): string | undefined {
+  if (!before?.parts.has(name)) return;
+  const text = partOf(before, name);
+  const called = Array.from(text.matchAll(/\b\w+(?=\()/g), ([callee]) => callee);
+  return called.some((callee) => before.parts.has(callee) && !parts.has(callee)) ? undefined : text;
 }
 
 /** A function whose body is left to write. */

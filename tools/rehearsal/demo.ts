@@ -9,8 +9,8 @@ import chart from "simple-ascii-chart";
 import type { JournalEntry, Model, Reply } from "../api/server.ts";
 import { DEFAULTS } from "../lesson/start.ts";
 import { PRINTED } from "../lesson/wording.ts";
-import { readConversation } from "../trace/conversation.ts";
 import { whole } from "../trace/numbers.ts";
+import { readRecording } from "../trace/recording.ts";
 import { isSummaryCall, rehearse } from "./model.ts";
 import { runOffline } from "./offline.ts";
 
@@ -112,10 +112,10 @@ function drawPrompts(journal: JournalEntry[]): string {
 
 function checkLayers(transcripts: string): string[] {
   const names = existsSync(transcripts) ? readdirSync(transcripts).filter((name) => name.endsWith(".jsonl")) : [];
-  const steps = names.flatMap((name) => readConversation(readFileSync(join(transcripts, name), "utf8")).steps);
+  const events = names.flatMap((name) => readRecording(readFileSync(join(transcripts, name), "utf8")).events);
   const faults: string[] = [];
   for (const [i, [trigger, printed]] of Object.entries(PRINTED).entries()) {
-    const times = steps.filter((step) => step.type === "rewrite" && step.trigger === trigger).length;
+    const times = events.filter((event) => event.type === "rewrite" && event.trigger === trigger).length;
     console.log(`layer ${i + 1}: ${printed} × ${times}`);
     if (times === 0) faults.push(`layer ${i + 1} did not act`);
   }

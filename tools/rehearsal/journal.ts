@@ -1,6 +1,7 @@
-/** Shows what is in the server's journal: a model call as JSON, or a whole conversation as a trace. */
+/** What is in the server's journal: a model call to show as JSON, or whole conversations. */
 import stringify from "json-stringify-pretty-compact";
 import type { JournalEntry } from "../api/server.ts";
+import { Line } from "../trace/s06.ts";
 
 const LONGEST = 200; // characters of a text
 const WIDTH = 140; // characters of a line
@@ -16,25 +17,20 @@ export function showCall({ request, status, error, reply, stop_reason, usage }: 
   return `POST /v1/messages ${showJson(request)}\n${status} ${showJson(answer)}`;
 }
 
-/**
- * Returns a JSON line for each message, in the order they were sent. The first has the system prompt, and those of a subagent,
- * which has one of its own, have `task: true`.
- */
-export function traceOf(journal: JournalEntry[]): string[] {
-  const lines: string[] = [];
-  const known = { parent: 0, task: 0 }; // messages written so far
-  for (const [i, { request, reply = [], usage }] of journal.entries()) {
-    const isTask = request.system !== journal[0]?.request.system;
-    const agent = isTask ? "task" : "parent";
-    const { model, system } = request;
-    const add = (message: object, state: object) => {
-      const more = isTask ? { task: true } : lines.length === 0 && { system };
-      lines.push(JSON.stringify({ message, ...more, model, state }));
-    };
-    for (const message of request.messages.slice(known[agent])) add(message, { lastCall: i });
-    add({ role: "assistant", content: reply }, { lastCall: i + 1, usage });
-    known[agent] = request.messages.length + 1;
-    if (!isTask) known.task = 0; // the next subagent begins with nothing
+/** Returns what a lesson and its subagents said and used, as s06 writes it into its transcripts. */
+export function transcriptsOf(journal: JournalEntry[]): Record<"parent" | "task", Line[]> {
+  const lines: Record<"parent" | "task", Line[]> = { parent: [], task: [] };
+  const known = { parent: 0, task: 0 }; // messages
+  const { model = "", system } = journal[0]?.request ?? {};
+  if (system) lines.parent.push(Line.parse({ model, system }));
+  for (const { request, reply = [], usage } of journal) {
+    const { messages } = request;
+    const agent = request.system === system ? "parent" : "task"; // each has its own system prompt
+    if (messages.length < known[agent]) known[agent] = 0; // another subagent
+    const asked = messages.slice(known[agent]).map((message) => ({ model, message }));
+    const answer = [...(usage ? [{ model, usage }] : []), { model, message: { role: "assistant", content: reply } }];
+    lines[agent].push(...[...asked, ...answer].map((line) => Line.parse(line)));
+    known[agent] = messages.length + 1;
   }
   return lines;
 }

@@ -3,15 +3,16 @@
  *
  *     npm start                       s06 in this folder if you have a key, otherwise offline
  *     npm run offline -- s03 [args]   any lesson, offline. With --raw before s03, it prints the last model call at the
- *                                     end; with --journal, the conversation as a trace (s06 writes its own)
+ *                                     end; with --save FOLDER, it writes transcripts like those of s06
  *     npm run demo [-- FOLDER]        a tour that needs no typing; leaves its transcript in FOLDER. With --verbose, it
  *                                     shows what s06 prints
  */
-import { cpSync, existsSync, mkdirSync, rmSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { JournalEntry } from "../api/server.ts";
 import { LESSONS, lessonFile, ROOT, runLesson } from "../lesson/start.ts";
 import { demo } from "./demo.ts";
-import { showCall, traceOf } from "./journal.ts";
+import { showCall, transcriptsOf } from "./journal.ts";
 import { runOffline } from "./offline.ts";
 
 const USAGE = `npm run offline -- [--raw] LESSON [-y] ["a request"]     --raw: then print the last model call as JSON
@@ -29,16 +30,28 @@ function fillScratch(): string {
   return folder;
 }
 
-async function offline(name: string, args: string[], then?: "--raw" | "--journal"): Promise<number> {
+type Then = { isRaw?: boolean; saveTo?: string };
+
+async function offline(name: string, args: string[], { isRaw, saveTo }: Then = {}): Promise<number> {
   if (name === "") throw new Error(USAGE);
   const file = lessonFile(name);
   const folder = fillScratch();
   console.log(`[offline: ${file.slice(ROOT.length)} with the rehearsal model, in ${folder}]`);
   const { code, journal } = await runOffline(name, args, { folder });
   const last = journal.at(-1);
-  if (then === "--raw" && last) console.log(`\n${showCall(last)}`);
-  if (then === "--journal") console.log(`\n${traceOf(journal).join("\n")}`);
+  if (isRaw && last) console.log(`\n${showCall(last)}`);
+  if (saveTo) save(journal, saveTo);
   return code;
+}
+
+function save(journal: JournalEntry[], folder: string): void {
+  const { parent, task } = transcriptsOf(journal);
+  const name = `transcript_${Date.now()}_${process.pid}.jsonl`;
+  const write = (file: string, lines: object[]) =>
+    writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  mkdirSync(join(folder, "tasks"), { recursive: true });
+  write(join(folder, name), parent);
+  if (task.length > 0) write(join(folder, "tasks", name), task);
 }
 
 /** Runs s06 in this folder with the credentials of the environment or of .env, or offline if there are none. */
@@ -59,7 +72,9 @@ async function main([command = "", ...args]: string[]): Promise<number> {
     return demo({ keep, isVerbose: args.includes("--verbose") });
   }
   if (command === "start") return start(args);
-  if (command === "--raw" || command === "--journal") return offline(args.shift() ?? "", args, command);
+  const [first = "", second = "", ...rest] = args;
+  if (command === "--raw") return offline(first, args.slice(1), { isRaw: true });
+  if (command === "--save") return offline(second, rest, { saveTo: first });
   return offline(command, args);
 }
 

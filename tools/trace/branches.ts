@@ -1,52 +1,45 @@
 /** The lines of a Claude Code file form a tree, because the user can go back. The conversation is one branch of it. */
-import type { ClaudeLine } from "./formats.ts";
+import { type ClaudeLine, isMessage, isReply, replyId } from "./claude-lines.ts";
+import type { Skip } from "./events.ts";
 
 type Node = { line: ClaudeLine; parent?: Node };
 
-export const isReply = ({ type, message }: ClaudeLine) => type === "assistant" && message !== undefined;
-/** Other types of lines can have a `message` as well. */
-export const isMessage = ({ type, message }: ClaudeLine) =>
-  message !== undefined && /^(user|assistant|attachment)$/.test(type);
-export const replyId = ({ message, uuid }: ClaudeLine) => message?.id ?? uuid;
-
-/** Returns the messages of the branch that ends last, in the order of the file. */
-export function newestBranch(lines: ClaudeLine[], skip: (reason: string) => void): ClaudeLine[] {
-  for (const line of lines) if (!isMessage(line) && !line.shape) skip(`${line.type} line`);
-  const messages = toTree(lines).filter(({ line }) => isMessage(line));
+/** Returns the messages of the branch that ends last and all lines without a message, each once, in the order of the file. */
+export function newestBranch(lines: ClaudeLine[], skip: Skip): ClaudeLine[] {
+  const nodes = toTree(lines);
+  const messages = nodes.filter(({ line }) => isMessage(line));
   const branch = pathTo(messages.at(-1));
   const isBesideBranch = parallelFilter(branch, messages);
-  return messages.flatMap((node) => {
-    if (branch.has(node) || isBesideBranch(node)) return node.line;
+  return nodes.flatMap((node) => {
+    if (!isMessage(node.line) || branch.has(node) || isBesideBranch(node)) return node.line;
     skip("line of an abandoned branch");
     return [];
   });
 }
 
-/** A line whose parent isn't in the file continues the line above it. */
+/** A line whose parent isn't in the file continues the message above it. */
 function toTree(lines: ClaudeLine[]): Node[] {
-  const nodes = new Map<string, Node>();
+  const all: Node[] = [];
+  const nodes = new Map<string | undefined, Node>();
   /** Compactions can keep messages. Whatever follows the last of them comes after the summary, whose id this map has. */
-  const summaries = new Map<string, string>();
+  const summaries = new Map<string | undefined, string>();
   let previous: Node | undefined;
-  const parentOf = (line: ClaudeLine) => {
-    const parentId = line.parentUuid ?? line.logicalParentUuid ?? "";
-    const parent = nodes.get(summaries.get(parentId) ?? "") ?? nodes.get(parentId);
-    return parent ?? (isRoot(line) ? undefined : previous);
-  };
-  for (const [i, line] of lines.entries()) {
-    const id = line.uuid ?? (isMessage(line) ? `line ${i}` : undefined);
-    if (id === undefined || nodes.has(id)) continue;
-    previous = { line, parent: parentOf(line) };
-    nodes.set(id, previous);
-    const { anchorUuid, uuids } = line.compactMetadata?.preservedMessages ?? {};
-    const lastKept = uuids?.at(-1);
-    if (anchorUuid && lastKept) summaries.set(lastKept, anchorUuid);
+  for (const line of lines) {
+    if (line.uuid !== undefined && nodes.has(line.uuid)) continue; // a fork repeats lines
+    const id = line.parentUuid ?? undefined;
+    const above = isRoot(line) ? undefined : previous;
+    const node = { line, parent: nodes.get(summaries.get(id)) ?? nodes.get(id) ?? above };
+    all.push(node);
+    if (line.uuid !== undefined) nodes.set(line.uuid, node);
+    if (isMessage(line)) previous = node;
+    const { summary, lastKept } = line.compactMetadata ?? {};
+    if (summary) summaries.set(lastKept, summary);
   }
-  return [...nodes.values()];
+  return all;
 }
 
-const isRoot = ({ parentUuid, logicalParentUuid, isCompactSummary }: ClaudeLine) =>
-  parentUuid === null && !logicalParentUuid && !isCompactSummary;
+/** The line of a compaction has no parent either. Its `logicalParentUuid` is wrong in versions 2.1.237 to 2.1.267. */
+const isRoot = (line: ClaudeLine) => line.parentUuid === null && isMessage(line) && !line.isCompactSummary;
 
 function pathTo(last?: Node): Set<Node> {
   const path = new Set<Node>();
@@ -54,14 +47,20 @@ function pathTo(last?: Node): Set<Node> {
   return path;
 }
 
-/** A reply has a line for each block, and results of parallel calls follow different lines: they fork without being abandoned. */
+/**
+ * A reply has a line for each block, and results of parallel calls follow different lines: they fork without being
+ * abandoned. But the line of an abandoned branch can repeat a block of this one.
+ */
 function parallelFilter(branch: Set<Node>, messages: Node[]): (node: Node) => boolean {
-  const replies = new Set([...branch].flatMap(({ line }) => (isReply(line) ? [replyId(line)] : [])));
-  const isInReply = ({ line }: Node) => isReply(line) && replies.has(replyId(line));
-  const calls = new Set(messages.filter(isInReply).flatMap((node) => partsOf(node).map(({ id }) => id)));
+  const own = [...branch].filter(({ line }) => isReply(line));
+  const replies = new Set(own.map(({ line }) => replyId(line)));
+  const blocks = new Set(own.map(keyOf));
+  const isInReply = (node: Node) => isReply(node.line) && replies.has(replyId(node.line)) && !blocks.has(keyOf(node));
+  const calls = new Set([...own, ...messages.filter(isInReply)].flatMap((node) => partsOf(node).map(({ id }) => id)));
   const isResult = (node: Node) =>
     node.line.type === "user" && partsOf(node).some(({ tool_use_id: id }) => id && calls.has(id));
   return (node) => isInReply(node) || isResult(node);
 }
 
+const keyOf = ({ line }: Node) => JSON.stringify([replyId(line), line.message?.content]);
 const partsOf = ({ line }: Node) => [line.message?.content ?? []].flat().map(Object);

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { subagentsIn } from "./files.ts";
 import { sum } from "./numbers.ts";
 import { readTimeline } from "./read-timeline.ts";
-import { blocksAt, dollarsOf } from "./timeline.ts";
+import { blocksIn, dollarsOf } from "./timeline.ts";
 
 const folder = fileURLToPath(new URL("./fixtures", import.meta.url));
 const session = `${folder}/claude-code.jsonl`;
@@ -36,7 +36,7 @@ test("the recorded system prompt, tools and reminders are in the context, before
   const timeline = timelineIn(session);
   const [compaction = assert.fail()] = timeline.compactions;
   const textsOf = (side: "before" | "after") =>
-    blocksAt(timeline, compaction[side]).flatMap(({ kind, text }) => (kind === "client" ? text : []));
+    blocksIn(compaction[side]).flatMap((block) => (block.kind === "client" ? block.text : []));
   for (const texts of [textsOf("before"), textsOf("after")]) {
     assert.match(texts[2] ?? "", /^{"name":"Agent"/); // after a system prompt of two blocks
     assert.ok(texts.some((text) => text.startsWith("<system-reminder>")));

@@ -1,39 +1,35 @@
 /** Finds and reads session files. */
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync, readSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { type Conversation, readConversation } from "./conversation.ts";
-import { ClaudeLine, parseLine } from "./formats.ts";
+import { ClaudeLine } from "./claude-lines.ts";
+import type { Recording } from "./events.ts";
+import { groupBy } from "./numbers.ts";
+import { parseLine, readRecording } from "./recording.ts";
 
-/** `problem` is for the user; without a `conversation` there is nothing to show. */
-export type SessionFile = { conversation?: Conversation; problem?: string };
+/** `problem` is for the user; without a `recording` there is nothing to show. */
+export type SessionFile = { recording?: Recording; problem?: string };
 
 /** Reads one file among many, so a bad file is reported instead of thrown. */
 export function readSessionFile(file: string): SessionFile {
-  const { text, problem } = readText(file);
-  if (text === undefined) return { problem };
-  if (text.trim() === "") return { problem: "is empty" };
-  const conversation = readConversation(text);
-  const broken = conversation.skipped.find(({ reason }) => reason === "broken line");
-  if (conversation.steps.length > 0) return { conversation, problem: broken && `is broken at line ${broken.lines[0]}` };
-  return { problem: text.includes("\0") ? "is binary" : "holds no session of Claude Code or s06" };
-}
-
-function readText(file: string): { text?: string; problem?: string } {
   try {
-    return { text: readFileSync(file, "utf8") };
+    return readSession(readFileSync(file, "utf8"));
   } catch (error) {
-    return { problem: `can't be read: ${Object(error).code}` };
+    return { problem: `can't be read: ${reasonOf(error)}` };
   }
 }
 
-const isSubagent = (file: string) => /[\\/](tasks|subagents)[\\/]|[\\/]agent-[^\\/]*$/.test(file);
-
-/** The `.jsonl` files anywhere below a folder. */
-export function filesIn(folder: string): string[] {
-  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
-  const found = entries.filter((entry) => entry.isFile() && entry.name.endsWith(".jsonl"));
-  return found.map((entry) => join(entry.parentPath, entry.name));
+function readSession(text: string): SessionFile {
+  if (text.trim() === "") return { problem: "is empty" };
+  const recording = readRecording(text);
+  const broken = recording.skipped.find(({ reason }) => reason === "broken line");
+  if (recording.events.length > 0) return { recording, problem: broken && `is broken at line ${broken.lines[0]}` };
+  return { problem: text.includes("\0") ? "is binary" : "holds no session of Claude Code or s06" };
 }
+
+const reasonOf = (error: unknown) => {
+  if (!(error instanceof Error)) return String(error);
+  return "code" in error ? `${error.code}` : error.message;
+};
 
 /** Returns `path` if that's a file, or the sessions anywhere below it, newest first. Throws if there are none. */
 export function sessionFiles(path: string): string[] {
@@ -41,39 +37,114 @@ export function sessionFiles(path: string): string[] {
   if (!stat) throw new Error(`${path} does not exist; name a session file, or a folder with .jsonl files`);
   const all = stat.isDirectory() ? filesIn(path) : [path];
   if (all.length === 0) throw new Error(`${path} has no .jsonl files in it; name another folder`);
-  const main = all.filter((file) => !isSubagent(file));
+  const copied = continuations(all);
+  const main = all.filter((file) => !parentOf(file) && !copied.has(file));
   return newestFirst(main.length > 0 ? main : all); // subagents only if there's nothing else
 }
 
+/** The files of subagents anywhere below a folder, each with the session that started it. */
+export function subagentsIn(folder: string): { file: string; parent: string }[] {
+  const all = filesIn(folder);
+  const copied = continuations(all);
+  return all.flatMap((file) => {
+    const parent = parentOf(file);
+    return parent ? { file, parent: copied.get(parent) ?? parent } : [];
+  });
+}
+
 export function newestFirst(files: string[]): string[] {
-  const times = new Map(files.map((file) => [file, statSync(file).mtimeMs]));
+  const times = new Map(files.map((file) => [file, statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0]));
   return files.sort((a, b) => (times.get(b) ?? 0) - (times.get(a) ?? 0) || a.localeCompare(b));
 }
 
-/** The files of subagents anywhere below a folder, each with the session that started it, if that is known. */
-export function subagentsIn(folder: string): { file: string; parent?: string }[] {
-  return filesIn(folder).flatMap((file) => (isSubagent(file) ? { file, parent: parentOf(file) } : []));
+/** The `.jsonl` files anywhere below a folder, also behind links, each once. Names the folders that it can't read. */
+export const filesIn = (folder: string): string[] => search(folder, new Set([realpathSync(folder)]));
+
+function search(folder: string, known: Set<string>): string[] {
+  return namesIn(folder).flatMap((name) => {
+    const path = join(folder, name);
+    const target = targetOf(path);
+    if (!target || known.has(target.path)) return [];
+    known.add(target.path);
+    if (target.isFolder) return search(path, known);
+    return name.endsWith(".jsonl") ? [path] : [];
+  });
 }
 
-/** Claude Code names the session in the path or in the first line. In s06 a subagent runs in the process of its parent. */
-function parentOf(file: string): string | undefined {
-  const [, session] = /^(.*)[\\/]subagents[\\/]/.exec(file) ?? [];
-  if (session) return `${session}.jsonl`;
-  const folder = dirname(file);
-  if (basename(folder) !== "tasks") {
-    const [first = ""] = readText(file).text?.split("\n", 1) ?? [];
-    const id = ClaudeLine.safeParse(parseLine(first)).data?.sessionId;
-    return id && join(folder, `${id}.jsonl`);
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    console.error(`${folder} can't be read: ${reasonOf(error)}`);
+    return [];
   }
-  const [time = 0, process] = startOfTranscript(basename(file));
-  const before = readdirSync(dirname(folder)).filter((name) => {
-    const [otherTime = 0, otherProcess] = startOfTranscript(name);
-    return otherProcess === process && otherTime <= time;
+}
+
+/** Returns nothing for a broken link, or for a name that isn't UTF-8. */
+function targetOf(path: string): { path: string; isFolder: boolean } | undefined {
+  try {
+    const target = realpathSync(path);
+    return { path: target, isFolder: statSync(target).isDirectory() };
+  } catch {
+    return undefined;
+  }
+}
+
+// --- subagents -------------------------------------------------------------------------------------------------------
+
+const TRANSCRIPT = /^transcript_(\d+)_(\d+)\.jsonl$/;
+
+/** Returns the session that started a subagent, or nothing if it isn't the file of one. */
+function parentOf(file: string): string | undefined {
+  const [name, folder] = [basename(file), dirname(file)];
+  if (basename(folder) === "tasks") return parentOfTask(name, dirname(folder));
+  if (!name.startsWith("agent-")) return undefined;
+  if (basename(folder) === "subagents") return `${dirname(folder)}.jsonl`;
+  const line = ClaudeLine.safeParse(parseLine(firstLine(file))).data;
+  return line?.isSidechain ? join(folder, `${line.sessionId}.jsonl`) : undefined;
+}
+
+/** A subagent of s06 runs in the process of its parent, which began earlier. A transcript's name says both. */
+function parentOfTask(name: string, folder: string): string | undefined {
+  const [, time, id] = TRANSCRIPT.exec(name) ?? [];
+  const before = namesIn(folder).filter((other) => {
+    const [, start, process] = TRANSCRIPT.exec(other) ?? [];
+    return process !== undefined && process === id && Number(start) <= Number(time);
   });
   const last = before.sort().at(-1);
-  return last && join(dirname(folder), last);
+  return last && join(folder, last);
 }
 
-/** When a transcript of s06 was started, and by which process. */
-const startOfTranscript = (name: string) =>
-  /^transcript_(\d+)_(\d+)\.jsonl$/.exec(name)?.slice(1).map(Number) ?? [0, 0];
+// --- conversations that go on in a copy ------------------------------------------------------------------------------
+
+/** Returns for each transcript of s06 that goes on in a copy of its lines the longest copy. */
+function continuations(files: string[]): Map<string, string> {
+  const transcripts = files.filter((file) => TRANSCRIPT.test(basename(file)));
+  const families = [...groupBy(transcripts, firstLine)].filter(([line, family]) => line && family.length > 1);
+  return new Map(families.flatMap(([, family]) => copiesIn(family)));
+}
+
+function copiesIn(family: string[]): [string, string][] {
+  const texts = family.map((file) => ({ file, text: readFileSync(file, "utf8") }));
+  const longestFirst = texts.sort((a, b) => b.text.length - a.text.length);
+  return texts.flatMap(({ file, text }): [string, string][] => {
+    const lines = text.slice(0, text.lastIndexOf("\n") + 1); // the last one may be incomplete
+    const copy = longestFirst.find((other) => other.text.length > text.length && other.text.startsWith(lines));
+    return copy ? [[file, copy.file]] : [];
+  });
+}
+
+const HEAD = 100_000; // bytes
+
+/** Returns the beginning of the first line, or nothing if the file is gone. */
+function firstLine(file: string): string {
+  try {
+    const handle = openSync(file, "r");
+    const head = Buffer.alloc(HEAD);
+    const length = readSync(handle, head);
+    closeSync(handle);
+    return head.toString("utf8", 0, length).split("\n", 1)[0] ?? "";
+  } catch {
+    return "";
+  }
+}

@@ -1,5 +1,5 @@
 /** The only home of prices, windows and cache lifetimes. */
-import type { Usage } from "./conversation.ts";
+import type { Usage } from "./events.ts";
 import { sum } from "./numbers.ts";
 
 /** Dollars per million tokens, what reading from the cache costs relative to input, and the window in tokens. */
@@ -51,16 +51,16 @@ const listPrice = (model = ""): Price | undefined =>
 
 export type Cost = Record<"read" | "written" | "input" | "output", number>;
 
-/** Returns the dollars of a model call, or undefined if the model's price isn't known. */
+/** Returns the dollars of a model call, or undefined if its price isn't known. */
 export function costOf(usage?: Usage, model?: string): Cost | undefined {
   const price = listPrice(model);
-  if (!price || !usage) return undefined;
+  if (!price || !usage?.isListPrice) return undefined;
   const isLong = /haiku-5-5/.test(model ?? "") && usage.input + usage.read + usage.written > 100_000;
   const [input, output, read] = price;
   const perToken = (isLong ? 5 : 1) / 1e6;
   return {
     read: usage.read * read * input * perToken,
-    written: usage.written * (usage.isHour ? WRITE_FOR_AN_HOUR : WRITE) * input * perToken,
+    written: (WRITE * usage.written + (WRITE_FOR_AN_HOUR - WRITE) * usage.writtenForHour) * input * perToken,
     input: usage.input * input * perToken,
     output: usage.output * output * perToken,
   };

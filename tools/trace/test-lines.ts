@@ -16,14 +16,22 @@ export const reply = (...content: object[]) => ({ role: "assistant", content });
 export const summary = user([text(`${SUMMARY} Transcript: t.jsonl]\n\nAll.`)]);
 
 /** A line of s06. */
-export const own = (message: object, state: object = {}) => ({ message, state });
-/** A line of s06 after a compaction. */
-export const compaction = (trigger: string, messages: object[], more: object = {}) => ({
-  type: "compaction",
+export const own = (message: object, more: object = {}) => ({ message, ...more });
+/** A line of s06 before a reply: read from the cache, written to it, sent without it, and output. */
+export const used = (counts: number[], more: object = {}) => ({ usage: usageOf(counts), ...more });
+/** A line of s06 with a new history. */
+export const rewrite = (trigger: string, messages: object[], more: object = {}) => ({
+  type: "rewrite",
   trigger,
   messages,
-  state: {},
   ...more,
+});
+
+const usageOf = ([read, written, input, output]: number[]) => ({
+  cache_read_input_tokens: read,
+  cache_creation_input_tokens: written,
+  input_tokens: input,
+  output_tokens: output,
 });
 
 /** A line of Claude Code. Without a parent, it continues the line above. */
@@ -42,15 +50,10 @@ export const continued = (minute: number, content = "This session is continued."
 /** A reply of Claude Code, or one line of it: lines with the same `id` belong together. */
 export const said = (id: string, ...content: object[]) => ({ ...reply(...content), id });
 /** Such a reply with its tokens: read from the cache, written to it, sent without it, and output. */
-export const billed = (id: string, [read, written, input, output]: number[], ...content: object[]) => ({
+export const billed = (id: string, counts: number[], ...content: object[]) => ({
   ...said(id, ...content),
   model: "claude-opus-5-5",
-  usage: {
-    cache_read_input_tokens: read,
-    cache_creation_input_tokens: written,
-    input_tokens: input,
-    output_tokens: output,
-  },
+  usage: usageOf(counts),
 });
 
 /** A session of Claude Code with a subagent, a cache miss and a compaction. */

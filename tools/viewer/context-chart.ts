@@ -1,9 +1,12 @@
 /** Draws a timeline as SVG, in a browser or in a linkedom document. */
 import * as Plot from "@observablehq/plot";
-import { dollars, escapeHtml, groupBy, largestOf, short, sum, whole } from "../trace/numbers.ts";
+import { groupBy, largestOf, sum, whole } from "../trace/numbers.ts";
 import { sumOf } from "../trace/prices.ts";
 import { type Capacity, fateOfTaken, isMissed, type ModelCall, type Timeline } from "../trace/timeline.ts";
-import { nameOfSeries, type Words } from "./languages.ts";
+import { dollars, escapeHtml, short } from "./format.ts";
+import { labelOf, nameOfSeries } from "./labels.ts";
+import type { Words } from "./languages.ts";
+import { type Series, seriesOf, sizesOf } from "./series.ts";
 
 /** Every colour in light and dark mode. The page knows them as CSS variables, `--cv-NAME`. */
 const COLOURS: Record<string, [light: string, dark: string]> = {
@@ -48,11 +51,10 @@ const variables = (colourIn: (pair: [light: string, dark: string]) => string) =>
 /** Follows the colour scheme of the page. */
 export const colourRule = `.context-viewer{${variables(([light, dark]) => `light-dark(${light},${dark})`)}}`;
 
-/** The CSS colour of a series. */
-export function colourOf(name: string, series: string[]): string {
-  if (!name.startsWith("result:")) return `var(--cv-${name})`;
-  const results = series.filter((each) => each.startsWith("result:"));
-  return `var(--cv-result-${name === "result:" ? 4 : results.indexOf(name)})`;
+function colourOf({ kind, tool }: Series, series: Series[]): string {
+  if (kind !== "result") return `var(--cv-${kind})`;
+  const tools = series.filter((each) => each.kind === "result").map((each) => each.tool);
+  return `var(--cv-result-${tool === undefined ? 4 : tools.indexOf(tool)})`;
 }
 
 export type View = "context" | "cache" | "cost";
@@ -85,26 +87,42 @@ function signsIn<Sign extends { x: number; weight: number }>(signs: Sign[], { mo
 const PROMPT_PARTS = ["read", "written", "input"] as const;
 export const BILL_PARTS = [...PROMPT_PARTS, "output"] as const;
 
-type Corner = { x: number; y: number; series: string };
+/** A layer of a chart. */
+export type Band = { id: string; name: string; colour: string };
 
-/** The layers of the chart at one model call. */
-function layersAt({ series }: Timeline, view: View, modelCall?: ModelCall): { series: string; y: number }[] {
-  if (view === "context") return series.map((name, i) => ({ series: name, y: modelCall?.sizes[i] ?? 0 }));
-  if (view === "cost") return BILL_PARTS.map((name) => ({ series: name, y: modelCall?.cost?.[name] ?? 0 }));
-  return PROMPT_PARTS.map((name) => ({ series: name, y: modelCall?.usage?.[name] ?? 0 }));
-}
-
-/** Finds the layer of the chart at a height in its own unit. */
-export function layerAt(timeline: Timeline, view: View, call: number, height: number) {
-  let below = 0;
-  return layersAt(timeline, view, timeline.modelCalls[call]).find(({ y }) => {
-    below += y;
-    return height >= 0 && height < below;
+/** Returns the layers of a chart from the bottom up. Those of different charts have different ids. */
+export function bandsOf(timeline: Timeline, view: View, words: Words): Band[] {
+  const parts = view === "cache" ? PROMPT_PARTS : BILL_PARTS;
+  if (view !== "context") return parts.map((id) => ({ id, name: words.kinds[id], colour: `var(--cv-${id})` }));
+  const series = seriesOf(timeline);
+  return series.map((each, i) => {
+    return { id: `series-${i}`, name: nameOfSeries(each, words), colour: colourOf(each, series) };
   });
 }
 
+/** The heights of these layers at a model call. */
+function heightsAt(timeline: Timeline, view: View, modelCall: ModelCall): number[] {
+  const { cost, usage } = modelCall;
+  if (view === "context") return sizesOf(timeline, modelCall);
+  if (view === "cost") return BILL_PARTS.map((part) => cost?.[part] ?? 0);
+  return PROMPT_PARTS.map((part) => usage?.[part] ?? 0);
+}
+
+/** Finds the layer of the chart at a height in its own unit. */
+export function layerAt(timeline: Timeline, view: View, call: number, height: number, words: Words) {
+  const modelCall = timeline.modelCalls[call];
+  const heights = modelCall ? heightsAt(timeline, view, modelCall) : [];
+  let below = 0;
+  const layers = bandsOf(timeline, view, words).map((band, i) => {
+    const amount = heights[i] ?? 0;
+    below += amount;
+    return { ...band, amount, below };
+  });
+  return height < 0 ? undefined : layers.find((layer) => height < layer.below);
+}
+
 /** The corners of a stepped area. A column shows its largest or most expensive call. */
-function cornersOf(timeline: Timeline, view: View): Corner[] {
+function cornersOf(timeline: Timeline, view: View, bands: Band[]): { x: number; y: number; band: string }[] {
   const { modelCalls } = timeline;
   const calls = modelCalls.map(({ tokens, cost }, call) => {
     return { x: call + 1, call, weight: view === "cost" ? sumOf(cost) : tokens };
@@ -112,9 +130,11 @@ function cornersOf(timeline: Timeline, view: View): Corner[] {
   const columns = heaviest(calls, modelCalls.length, MOST_COLUMNS);
   const first = { x: 0.5, call: columns[0]?.call ?? 0 };
   const last = { x: modelCalls.length + 0.5, call: columns.at(-1)?.call ?? 0 };
-  return [first, ...columns, last].flatMap(({ x, call }) =>
-    layersAt(timeline, view, modelCalls[call]).map((part) => ({ x, ...part })),
-  );
+  return [first, ...columns, last].flatMap(({ x, call }) => {
+    const modelCall = modelCalls[call];
+    const heights = modelCall ? heightsAt(timeline, view, modelCall) : [];
+    return bands.map(({ id }, i) => ({ x, y: heights[i] ?? 0, band: id }));
+  });
 }
 
 const LABEL = { fill: "var(--cv-text)", stroke: "var(--cv-ground)", strokeWidth: 3 };
@@ -128,7 +148,7 @@ function missSigns(timeline: Timeline, width: number): Plot.Markish {
 
 function requestSigns(timeline: Timeline, width: number): Plot.Markish {
   const requests = timeline.requests.map(({ modelCall, block }) => {
-    return { x: modelCall + 0.5, weight: 0, title: timeline.blocks[block]?.label };
+    return { x: modelCall + 0.5, weight: 0, title: labelOf(block) };
   });
   const place = { x: "x", frameAnchor: "bottom", dy: 4, r: 5, title: "title" } as const;
   const look = { fill: "var(--cv-request)", stroke: "var(--cv-ground)", symbol: "triangle" } as const;
@@ -180,9 +200,10 @@ export function drawChart(timeline: Timeline, options: ChartOptions) {
   const { most, capacities } = topOfAxis(timeline, view);
   const top = Math.max(most, ...capacities.map(({ tokens }) => tokens));
   const isContext = view === "context";
-  const series = layersAt(timeline, view).map((part) => part.series);
+  const bands = bandsOf(timeline, view, words);
+  const order = bands.map(({ id }) => id);
   const signs = [missSigns(timeline, width), requestSigns(timeline, width), capacitySigns(capacities, words)];
-  const area = { x: "x", y: "y", fill: "series", z: "series", order: series, curve: "step" } as const;
+  const area = { x: "x", y: "y", fill: "band", z: "band", order, curve: "step" } as const;
   const chart = Plot.plot({
     document,
     width,
@@ -206,9 +227,9 @@ export function drawChart(timeline: Timeline, options: ChartOptions) {
       grid: true,
       ticks: isContext ? heightOf(view) / 50 : [0, top / 2, top], // a small chart has room for three
     },
-    color: { domain: series, range: series.map((name) => colourOf(name, timeline.series)) },
+    color: { domain: order, range: bands.map(({ colour }) => colour) },
     marks: [
-      Plot.areaY(cornersOf(timeline, view), area),
+      Plot.areaY(cornersOf(timeline, view, bands), area),
       ...(isContext ? [...signs, compactionSigns(timeline, width, top)] : []),
     ],
   });
@@ -224,7 +245,7 @@ export function drawFigure(timeline: Timeline, options: ChartOptions & { title: 
   const { document, width, words, title, description } = options;
   const holder = document.createElement("div");
   holder.append(drawChart(timeline, options));
-  const { legend, bottom } = drawLegend(timeline, width, words);
+  const { legend, bottom } = drawLegend(bandsOf(timeline, "context", words), width);
   const names = /plot-marker-\d+/g; // Plot keeps counting, so the same picture would differ from run to run
   const markers = [...new Set(holder.innerHTML.match(names))];
   const drawn = holder.innerHTML.replace(names, (name: string) => `marker-${markers.indexOf(name) + 1}`);
@@ -240,16 +261,15 @@ ${legend.join("\n")}
 }
 
 /** Wraps the names into as many rows as they need. */
-function drawLegend({ series }: Timeline, width: number, words: Words): { legend: string[]; bottom: number } {
+function drawLegend(bands: Band[], width: number): { legend: string[]; bottom: number } {
   const rowHeight = 20;
   let [x, y] = [MARGIN.left, heightOf("context") + rowHeight];
-  const legend = series.map((name) => {
-    const label = nameOfSeries(name, words);
-    const space = 28 + sum([...label].map((letter) => (letter > "\u2e80" ? 13 : 7.2)));
+  const legend = bands.map(({ name, colour }) => {
+    const space = 28 + sum([...name].map((letter) => (letter > "\u2e80" ? 13 : 7.2)));
     if (x + space > width) [x, y] = [MARGIN.left, y + rowHeight];
     const place = x;
     x += space;
-    return `<rect x="${place}" y="${y - 10}" width="11" height="11" rx="2" fill="${colourOf(name, series)}"/><text x="${place + 16}" y="${y}">${escapeHtml(label)}</text>`;
+    return `<rect x="${place}" y="${y - 10}" width="11" height="11" rx="2" fill="${colour}"/><text x="${place + 16}" y="${y}">${escapeHtml(name)}</text>`;
   });
   return { legend, bottom: y + rowHeight / 2 };
 }

@@ -1,29 +1,28 @@
 /** Shows what was in the context at a model call, or before and after a compaction. */
-import { dollars, facts, groupBy, percent, sum } from "../trace/numbers.ts";
-import type { Block, Compaction, Extent, ModelCall, Size, Timeline } from "../trace/timeline.ts";
-import { blocksAt, dollarsOf, fatesOf, seriesFor } from "../trace/timeline.ts";
-import { BILL_PARTS, colourOf } from "./context-chart.ts";
-import { type LegendItem, make, makeLegend, makeRows, nameBlock, type ShownBlock } from "./elements.ts";
-import { nameOfSeries, type Words } from "./languages.ts";
+import { callKey, textOf } from "../trace/events.ts";
+import { groupBy, sum } from "../trace/numbers.ts";
+import type { Compaction, Context, ContextBlock, Fate, ModelCall, Size, Timeline } from "../trace/timeline.ts";
+import { blocksIn, dollarsOf, fatesOf, isCleared } from "../trace/timeline.ts";
+import { BILL_PARTS, bandsOf } from "./context-chart.ts";
+import { idOf, type LegendItem, make, makeLegend, makeRows, nameBlock, type ShownBlock } from "./elements.ts";
+import { dollars, facts, percent } from "./format.ts";
+import { labelOf } from "./labels.ts";
+import type { Words } from "./languages.ts";
 import { type Lost, lostIn } from "./lost.ts";
 import { makeReader, makeSearch, type Place, type Reader } from "./reader.ts";
+import { seriesFor, seriesOf, sizesOf } from "./series.ts";
 
 /** The blocks of a prompt with their names and colours, after what the file doesn't contain. */
-function pickBlocks(timeline: Timeline, side: Extent & Size, words: Words): ShownBlock[] {
-  const { series } = timeline;
-  const shown = blocksAt(timeline, side).map((block) => {
-    const name = seriesFor(block, series);
-    const kind = block.kind === "result" ? words.result : nameOfSeries(name, words);
-    return { block, tokens: block.chars / side.charsPerToken, colour: colourOf(name, series), kind };
+function pickBlocks(timeline: Timeline, side: Context & Size, words: Words): ShownBlock[] {
+  const bands = bandsOf(timeline, "context", words);
+  const series = seriesOf(timeline);
+  const shown = blocksIn(side).map((block): ShownBlock => {
+    const { name = "", colour = "" } = bands[seriesFor(block, series)] ?? {};
+    const kind = block.kind === "result" ? words.result : name;
+    return { block, tokens: block.chars / side.charsPerToken, colour, kind };
   });
-  return [...pickUnexplained(side.unexplained, words), ...shown];
-}
-
-/** Stands for the tokens that no block in the file accounts for. */
-function pickUnexplained(tokens: number, words: Words): ShownBlock[] {
-  const kind = "unexplained";
-  const block: Block = { id: -1, kind, label: "", text: words.notInFile, chars: 0, since: 0, message: -1 };
-  return tokens >= 0.5 ? [{ block, tokens, colour: `var(--cv-${kind})`, kind: nameOfSeries(kind, words) }] : [];
+  const [{ name = "", colour = "" } = {}] = bands;
+  return side.unexplained < 0.5 ? shown : [{ tokens: side.unexplained, colour, kind: name }, ...shown];
 }
 
 /** A prompt's size, its share of the threshold or window, and its cost. */
@@ -35,11 +34,12 @@ export function describePrompt({ modelCalls, capacity }: Timeline, call: number,
 }
 
 /** The tokens and share of each kind of content. */
-function listKinds({ series }: Timeline, { sizes, tokens }: ModelCall, words: Words): LegendItem[] {
-  return series.flatMap((name, i): LegendItem[] => {
+function listKinds(timeline: Timeline, modelCall: ModelCall, words: Words): LegendItem[] {
+  const sizes = sizesOf(timeline, modelCall);
+  return bandsOf(timeline, "context", words).flatMap(({ name, colour }, i): LegendItem[] => {
     const size = sizes[i] ?? 0;
-    const value = facts(words.tokens(size), percent(size / tokens));
-    return size >= 0.5 ? [{ colour: colourOf(name, series), name: nameOfSeries(name, words), value }] : [];
+    const value = facts(words.tokens(size), percent(size / modelCall.tokens));
+    return size >= 0.5 ? [{ colour, name, value }] : [];
   });
 }
 
@@ -49,16 +49,16 @@ function listPaid({ usage, cost, isEstimate }: ModelCall, words: Words): LegendI
     if (!usage?.[part]) return [];
     const estimate = part === "output" && isEstimate ? words.estimate : "";
     const value = facts(words.tokens(usage[part]), dollars(cost?.[part]), estimate);
-    return [{ colour: `var(--cv-${part})`, name: nameOfSeries(part, words), value }];
+    return [{ colour: `var(--cv-${part})`, name: words.kinds[part], value }];
   });
 }
 
 export function makeModelCall(timeline: Timeline, modelCall: ModelCall, words: Words, place: Place): HTMLElement {
   const { modelCalls, requests } = timeline;
   const { time, missed, model } = modelCall;
-  const request = timeline.blocks[requests[modelCall.request]?.block ?? -1];
+  const request = requests[modelCall.request]?.block;
   const blocks = pickBlocks(timeline, modelCall, words);
-  const reader = makeReader(timeline, words, place);
+  const reader = makeReader(words, place);
   const strip = reader.stripOf(blocks);
   const number = modelCalls.indexOf(modelCall) + 1;
   reader.reopen(blocks);
@@ -68,7 +68,7 @@ export function makeModelCall(timeline: Timeline, modelCall: ModelCall, words: W
     make("h2", {}, words.atRequest(number, modelCalls.length)),
     make("p", {}, facts(describePrompt(timeline, number - 1, words), model, time ? words.time(time) : "")),
     missed ? make("p", { className: "cv-missed" }, words.missed(missed, modelCall)) : "",
-    request ? make("p", {}, words.requestOf(modelCall.request + 1, request.label)) : "",
+    request ? make("p", {}, words.requestOf(modelCall.request + 1, labelOf(request))) : "",
     makeSearch(blocks, reader, words, place),
     strip,
     make("p", { className: "cv-quiet cv-hint" }, words.hint),
@@ -79,9 +79,10 @@ export function makeModelCall(timeline: Timeline, modelCall: ModelCall, words: W
   );
 }
 
-/** The five largest blocks, and what the context holds more than once. Results of the same call count as one. */
+/** The five largest blocks, and what the context holds more than once. Results of equal calls count as one. */
 function makeLargest(blocks: ShownBlock[], reader: Reader, words: Words): HTMLElement {
-  const byCall = groupBy(blocks, ({ block }) => (block.kind === "result" ? block.label : block.id));
+  const keyOf = (shown: ShownBlock) => (shown.block?.kind === "result" ? callKey(shown.block.call) : idOf(shown));
+  const byCall = groupBy(blocks, keyOf);
   const groups = [...byCall.values()].map((all) => ({ all, tokens: sum(all.map(({ tokens }) => tokens)) }));
   const sorted = groups.sort((a, b) => b.tokens - a.tokens);
   const repeated = sorted.slice(5).filter(({ all }) => all.length > 1);
@@ -98,16 +99,13 @@ function makeLargest(blocks: ShownBlock[], reader: Reader, words: Words): HTMLEl
 
 export function makeCompaction(timeline: Timeline, compaction: Compaction, words: Words, place: Place): HTMLElement {
   const { modelCall, before, after, trigger } = compaction;
-  const fates = fatesOf(timeline, compaction);
-  const reader = makeReader(timeline, words, place);
-  const groupedBefore = groupByFate(pickBlocks(timeline, before, words), ({ block }) => {
-    const fate = fates.get(block.id) ?? "summarized";
-    return [words.fates[fate], `var(--cv-${fate})`];
-  });
-  const groupedAfter = groupByFate(pickBlocks(timeline, after, words), ({ block, kind, colour }) => {
-    if (fates.has(block.id)) return [words.fates.kept, "var(--cv-kept)"];
-    if (block.thought !== undefined) return [words.fates.thought, "var(--cv-thought)"];
-    return block.original === undefined ? [kind, colour] : [words.fates.disk, "var(--cv-disk)"];
+  const fates = fatesOf(compaction);
+  const reader = makeReader(words, place);
+  const groupedBefore = groupByFate(pickBlocks(timeline, before, words), words, (block) => fates.get(block));
+  const groupedAfter = groupByFate(pickBlocks(timeline, after, words), words, (block) => {
+    if (fates.has(block)) return "kept";
+    if (!block.replaces) return undefined; // it's new
+    return isCleared(block) ? "disk" : "thought";
   });
   const largest = Math.max(before.tokens, after.tokens);
   const sides = [
@@ -124,18 +122,19 @@ export function makeCompaction(timeline: Timeline, compaction: Compaction, words
     make("div", { className: "cv-sides" }, ...sides),
     make("p", { className: "cv-quiet cv-hint" }, words.hint),
     reader.element,
-    makeLost(lostIn(timeline, compaction), all, reader, words),
+    makeLost(lostIn(compaction), all, reader, words),
   );
 }
 
 type Grouped = { shown: ShownBlock; name: string };
 
-/** Names and colours each block after its group. What isn't in the file belongs to none. */
-function groupByFate(blocks: ShownBlock[], fateOf: (shown: ShownBlock) => [name: string, colour: string]): Grouped[] {
+/** Names and colours each block after its fate. What is new or isn't in the file has none. */
+function groupByFate(blocks: ShownBlock[], words: Words, fateOf: (block: ContextBlock) => Fate | undefined): Grouped[] {
   return blocks.map((shown) => {
-    const { kind } = shown;
-    const [name, colour] = shown.block.kind === "unexplained" ? [kind, shown.colour] : fateOf(shown);
-    return { name, shown: { ...shown, colour, kind: name === kind ? kind : facts(name, kind) } };
+    const fate = shown.block && fateOf(shown.block);
+    if (!fate) return { name: shown.kind, shown };
+    const name = words.fates[fate];
+    return { name, shown: { ...shown, colour: `var(--cv-${fate})`, kind: facts(name, shown.kind) } };
   });
 }
 
@@ -152,8 +151,8 @@ function makeSide(blocks: Grouped[], heading: string, share: number, reader: Rea
 /** Lists what nothing names after the compaction. Each entry opens the block that named it first. */
 function makeLost(lost: Lost[], blocks: ShownBlock[], reader: Reader, words: Words): HTMLElement {
   const openFirst = ({ text, block }: Lost) => {
-    const shown = blocks.find((each) => each.block.id === block.id);
-    const at = Math.max(0, block.text.indexOf(text));
+    const shown = blocks.find((each) => each.block === block);
+    const at = Math.max(0, textOf(block).indexOf(text));
     if (shown) reader.openText(shown, { shown, at, length: text.length });
     reader.element.scrollIntoView({ block: "nearest" });
   };

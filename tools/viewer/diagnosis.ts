@@ -1,8 +1,19 @@
 /** Works out what a session cost, what cache misses added to that, what filled the context and what compactions removed. */
+import { callKey } from "../trace/events.ts";
 import { groupBy, largestOf, sum } from "../trace/numbers.ts";
 import { sumOf } from "../trace/prices.ts";
-import { type Block, dollarsOf, fateOfTaken, type Missed, type ModelCall, type Timeline } from "../trace/timeline.ts";
+import {
+  blocksIn,
+  type ContextBlock,
+  dollarsOf,
+  fateOfTaken,
+  isCleared,
+  type Missed,
+  type ModelCall,
+  type Timeline,
+} from "../trace/timeline.ts";
 import { lostIn } from "./lost.ts";
+import { type Series, seriesOf, sizesOf } from "./series.ts";
 
 /** Sizes are in tokens. A single model call is given by its index. */
 export type Diagnosis = {
@@ -19,8 +30,8 @@ export type Diagnosis = {
   /** Prompts that a compaction replaced. Writing those to the cache isn't a miss. */
   compacted?: Cause;
   largest: number; // the call with the largest prompt
-  top: { series: string; share: number }[]; // the two series that fill most of the largest prompt
-  /** The file whose repeated reads took the most tokens. `at` is the call after its last read. */
+  top: { series: Series; share: number }[]; // the two series that fill most of the largest prompt
+  /** The read that took the most tokens by being repeated. `at` is the call after the last time. */
   readAgain?: { path: string; count: number; tokens: number; at: number };
   compactions: { count: number; tokens: number; cleared: number }; // `cleared` old results without a summary
   /** The compaction that lost the most paths, and the call after it. */
@@ -34,7 +45,7 @@ export function diagnose(timeline: Timeline): Diagnosis {
   const { modelCalls, compactions } = timeline;
   const summaries = compactions.filter(({ isSummary }) => isSummary);
   const losses = compactions.map((each, compaction) => {
-    const paths = lostIn(timeline, each).filter(({ kind }) => kind === "paths").length;
+    const paths = lostIn(each).filter(({ kind }) => kind === "paths").length;
     return { compaction, paths, call: each.modelCall };
   });
   const taken = compactions.map(({ before, after }) => before.tokens - after.tokens);
@@ -88,25 +99,32 @@ function groupMisses(modelCalls: ModelCall[]): Pick<Diagnosis, "missed" | "compa
   return { missed: { ...addAmounts(missed), causes: missed }, compacted };
 }
 
-function fillsOf({ modelCalls, series, largest }: Timeline): Diagnosis["top"] {
-  const { sizes = [], tokens = 0 } = modelCalls[largest] ?? {};
-  const shares = series.map((name, i) => ({ series: name, share: (sizes[i] ?? 0) / tokens }));
+function fillsOf(timeline: Timeline): Diagnosis["top"] {
+  const modelCall = timeline.modelCalls[timeline.largest];
+  const sizes = modelCall ? sizesOf(timeline, modelCall) : [];
+  const shares = seriesOf(timeline).map((series, i) => {
+    return { series, share: (sizes[i] ?? 0) / (modelCall?.tokens ?? 1) };
+  });
   const sorted = shares.filter(({ share }) => share > 0).sort((a, b) => b.share - a.share);
   return sorted.slice(0, 2);
 }
 
-function findRepeatedReads({ blocks, modelCalls }: Timeline): Diagnosis["readAgain"] {
-  const reads = blocks.filter(({ kind, tool = "", original }) => {
-    return kind === "result" && /^read/i.test(tool) && original === undefined;
+/** Two pages of a file aren't a repetition. */
+function findRepeatedReads(timeline: Timeline): Diagnosis["readAgain"] {
+  const { modelCalls } = timeline;
+  const reads = timeline.blocks.flatMap((block) => {
+    return block.kind === "result" && /^read/i.test(block.call.name) && !isCleared(block) ? block : [];
   });
-  const furtherIn = (all: Block[]) => charsOf(all.slice(1));
-  const byPath = [...groupBy(reads, ({ label }) => label).values()];
-  const [group = []] = byPath.sort((a, b) => furtherIn(b) - furtherIn(a));
+  const furtherIn = (all: ContextBlock[]) => charsOf(all.slice(1));
+  const byCall = [...groupBy(reads, ({ call }) => callKey(call)).values()];
+  const [group = []] = byCall.sort((a, b) => furtherIn(b) - furtherIn(a));
   const last = group.at(-1);
   if (group.length < 2 || !last) return undefined;
-  const at = Math.min(last.since, modelCalls.length - 1);
+  const next = modelCalls.findIndex((modelCall) => blocksIn(modelCall).includes(last));
+  const at = next < 0 ? modelCalls.length - 1 : next;
   const tokens = charsOf(group) / (modelCalls[at]?.charsPerToken ?? 1);
-  return { path: last.label.slice(last.tool?.length).trim(), count: group.length, tokens, at };
+  const { file_path, path = file_path } = last.call.input;
+  return { path: String(path), count: group.length, tokens, at };
 }
 
-const charsOf = (blocks: Block[]) => sum(blocks.map(({ chars }) => chars));
+const charsOf = (blocks: ContextBlock[]) => sum(blocks.map(({ chars }) => chars));

@@ -1,6 +1,9 @@
 /** The parts the viewer is built from: rows, legends, strips of blocks and the text of a block. */
-import { facts, largestOf, sum } from "../trace/numbers.ts";
-import type { Block } from "../trace/timeline.ts";
+import { textOf } from "../trace/events.ts";
+import { largestOf, sum } from "../trace/numbers.ts";
+import type { ContextBlock } from "../trace/timeline.ts";
+import { facts } from "./format.ts";
+import { labelOf } from "./labels.ts";
 import type { Words } from "./languages.ts";
 
 /** Creates an element with properties and children. */
@@ -46,25 +49,31 @@ export function makeRows<Each>(items: Each[], textsFor: (item: Each) => string[]
   return make("ul", { className: "cv-rows" }, ...made);
 }
 
-/** `sign` replaces the square. `series` is what the pointer marks in the legend. */
-export type LegendItem = { colour: string; name: string; value?: string; sign?: string; series?: string };
+/** `sign` replaces the square. `id` is that of the layer for which the pointer marks it. */
+export type LegendItem = { colour: string; name: string; value?: string; sign?: string; id?: string };
 
 /** Names what each colour stands for. */
 export function makeLegend(items: LegendItem[]): HTMLElement {
-  const made = items.map(({ colour, name, value = "", sign = "■", series }) => {
+  const made = items.map(({ colour, name, value = "", sign = "■", id }) => {
     const swatch = make("b", {}, sign);
     swatch.style.color = colour;
     const item = make("li", {}, swatch, ` ${name} `, make("span", { className: "cv-quiet" }, value));
-    if (series) item.dataset.series = series;
+    if (id) item.dataset.band = id;
     return item;
   });
   return make("ul", { className: "cv-legend" }, ...made);
 }
 
-/** A block as it's shown: its size in tokens, its colour, and the name of its kind. */
-export type ShownBlock = { block: Block; tokens: number; colour: string; kind: string };
-export const nameBlock = ({ kind, block }: ShownBlock, words: Words): string =>
-  block.label ? words.named(kind, block.label) : kind;
+/** A block as it's shown: its size in tokens, its colour, and the name of its kind. Without a block, it isn't in the file. */
+export type ShownBlock = { block?: ContextBlock; tokens: number; colour: string; kind: string };
+export const idOf = ({ block }: ShownBlock): number => block?.id ?? -1;
+export const textOfShown = ({ block }: ShownBlock, words: Words): string => (block ? textOf(block) : words.notInFile);
+
+export function nameBlock({ kind, block }: ShownBlock, words: Words): string {
+  const label = block && labelOf(block);
+  return label ? words.named(kind, label) : kind;
+}
+
 type Merged = { all: ShownBlock[]; tokens: number };
 
 /** Merges neighbours too small to see on their own. */
@@ -108,8 +117,8 @@ export function makeStrip(blocks: ShownBlock[], words: Words, select: (all: Show
   setTabStop(buttons);
   const mark = (ids: Set<number>, selected?: number) => {
     for (const { all, button } of groups) {
-      const isHit = all.some(({ block }) => ids.has(block.id));
-      const isSelected = all.some(({ block }) => block.id === selected);
+      const isHit = all.some((shown) => ids.has(idOf(shown)));
+      const isSelected = all.some((shown) => idOf(shown) === selected);
       button.classList.toggle("cv-hit", isHit);
       button.setAttribute("aria-pressed", `${isSelected}`);
     }
@@ -132,7 +141,7 @@ function makeStripButton(all: ShownBlock[], tokens: number, words: Words, select
 
 /** Shows a block's text with the search hit marked. */
 export function makeText(shown: ShownBlock, words: Words, hit?: { at: number; length: number }): HTMLElement {
-  const { text } = shown.block;
+  const text = textOfShown(shown, words);
   const end = hit ? hit.at + hit.length : 0;
   const marked = hit ? [text.slice(0, hit.at), make("mark", {}, text.slice(hit.at, end))] : [];
   const size = make("span", { className: "cv-quiet" }, words.tokens(shown.tokens));

@@ -1,7 +1,9 @@
 /** Everything the viewer says, in each language. */
-import type { Skipped } from "../trace/conversation.ts";
-import { counted, percent, whole } from "../trace/numbers.ts";
+import type { Kind, Skipped } from "../trace/events.ts";
+import { whole } from "../trace/numbers.ts";
+import type { Cost } from "../trace/prices.ts";
 import type { Capacity, Fate, Missed, ModelCall, Side, Timeline } from "../trace/timeline.ts";
+import { counted, percent } from "./format.ts";
 import type { Lost } from "./lost.ts";
 
 export type Language = "en" | "zh";
@@ -16,7 +18,7 @@ const en = {
   nothing: (name: string) =>
     `${name} holds no model call. Choose a transcript of s06 or a session of Claude Code, a .jsonl file.`,
   kinds: {
-    unexplained: "system prompt, tools (size only)",
+    unexplained: "not in the file",
     summary: "summary",
     file: "restored files",
     request: "requests",
@@ -28,7 +30,7 @@ const en = {
     written: "written to the cache",
     input: "not cached",
     output: "output",
-  } as Record<string, string>,
+  } satisfies Record<Exclude<Kind, "result"> | "unexplained" | keyof Cost, string>,
   result: "result",
   results: (tool: string) => (tool ? `results of ${tool}` : "results of other tools"),
   fates: {
@@ -46,7 +48,6 @@ const en = {
     micro: "old results cleared",
     rejected: "the API rejected the messages",
     refused: "the model refused",
-    resume: "the conversation was resumed",
     clear: "the user cleared the conversation",
   } as Record<string, string>,
   axis: { context: "tokens of the prompt", cache: "tokens of the prompt by cache", cost: "cost" },
@@ -92,7 +93,7 @@ const en = {
     prompt: "The largest prompt",
     filling: (shares: string) => `: ${shares}. `,
     share: (name: string, share: string) => `${share} ${name}`,
-    once: "No file was read twice.",
+    once: "Nothing was read twice.",
     again: (count: number, tokens: number) => ` was read ${count} times, about ${whole(tokens)} tokens in all.`,
     neverCompacted: "Nothing was compacted.",
     removed: (count: number, tokens: number) => `${counted(count, "compaction")} removed ${whole(tokens)} tokens`,
@@ -105,7 +106,7 @@ const en = {
   },
   missed: ({ why }: Missed, { gap = 0, usage, tokens }: ModelCall) => {
     const reasons = {
-      pause: `${whole(gap / 60_000)} min had passed since the model call before, and the cache lives ${usage?.isHour ? "an hour" : "5 min"}`,
+      pause: `${whole(gap / 60_000)} min had passed since the model call before, and the cache lives ${usage?.writtenForHour ? "an hour" : "5 min"}`,
       compaction: "a compaction had replaced what was in it",
       model: "another model answers, and each has its own cache",
       changed: "the prompt no longer begins as before; the file does not say what changed in it",
@@ -172,7 +173,7 @@ const zh: Words = {
   unreadable: (name, reason) => `无法读取 ${name}：${reason}。请重新选择文件，或重新运行 npm run view。`,
   nothing: (name) => `${name} 里没有模型调用。请选择 s06 的会话记录或 Claude Code 的会话（.jsonl 文件）。`,
   kinds: {
-    unexplained: "系统提示词、工具（只知大小）",
+    unexplained: "不在文件中",
     summary: "摘要",
     file: "恢复的文件",
     request: "用户请求",
@@ -202,7 +203,6 @@ const zh: Words = {
     micro: "清除旧的工具结果",
     rejected: "API 拒绝了消息",
     refused: "模型拒绝回答",
-    resume: "恢复会话",
     clear: "用户清空了会话",
   },
   axis: { context: "提示词的 token 数", cache: "提示词的 token 数（按缓存）", cost: "费用" },
@@ -247,7 +247,7 @@ const zh: Words = {
     prompt: "最大的提示词",
     filling: (shares) => `：${shares}。`,
     share: (name, share) => `${name}占 ${share}`,
-    once: "没有文件被重复读取。",
+    once: "没有内容被重复读取。",
     again: (count, tokens) => ` 被读取了 ${count} 次，共约 ${whole(tokens)} token。`,
     neverCompacted: "没有压缩过。",
     removed: (count, tokens) => `${whole(count)} 次压缩共去掉 ${whole(tokens)} token`,
@@ -259,7 +259,7 @@ const zh: Words = {
   },
   missed: ({ why }, { gap = 0, usage, tokens }) => {
     const reasons = {
-      pause: `距上一次模型调用已过 ${whole(gap / 60_000)} 分钟，而缓存只保留${usage?.isHour ? "一小时" : " 5 分钟"}`,
+      pause: `距上一次模型调用已过 ${whole(gap / 60_000)} 分钟，而缓存只保留${usage?.writtenForHour ? "一小时" : " 5 分钟"}`,
       compaction: "压缩替换了缓存里的内容",
       model: "换了模型，每个模型的缓存各自独立",
       changed: "提示词的开头变了，文件里看不出变了什么",
@@ -327,7 +327,3 @@ const zh: Words = {
 };
 
 export const WORDS: Record<Language, Words> = { en, zh };
-
-/** Returns the name of a series, for the legend. */
-export const nameOfSeries = (name: string, words: Words): string =>
-  name.startsWith("result:") ? words.results(name.slice(7)) : (words.kinds[name] ?? name);

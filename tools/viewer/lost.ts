@@ -1,7 +1,8 @@
 /** Finds what a summary lost: paths, names and values that nothing mentions after it. */
-import { type Block, blocksAt, type Compaction, type Timeline } from "../trace/timeline.ts";
+import { stringsIn, textOf, withoutLineNumbers } from "../trace/events.ts";
+import { blocksIn, type Compaction, type ContextBlock } from "../trace/timeline.ts";
 
-export type Lost = { kind: (typeof LOST_KINDS)[number]; text: string; block: Block; weight: number };
+export type Lost = { kind: (typeof LOST_KINDS)[number]; text: string; block: ContextBlock; weight: number };
 
 const LOST_KINDS = ["paths", "names", "values"] as const;
 
@@ -12,10 +13,15 @@ const NAME =
   /^[a-z_$][\w$]*([a-z][A-Z]|[a-z]_[a-z])[\w$]*$|^[A-Z][A-Z0-9]*_[A-Z0-9_]+$|^[A-Z][a-z0-9]+([A-Z][a-z0-9]*)+$/;
 const VALUE = /^\$?\d[\d.,:]*\d\w{0,3}%?$|^v\d+\.\d|^#\d+$|^(?=.*\d)(?=.*[a-f])[\da-f]{7,40}$/;
 
-/** Words that may be a path, a name or a value, without tags, argument names and line numbers. */
-function wordsIn({ text, kind }: Block): Set<string> {
-  const marks = { call: /^\w+: /gm, result: /^ *\d+(→|\t)/gm }[kind as string] ?? /$^/;
-  const plain = text.replace(marks, "").replace(/<\/?[\w-]+/g, " ");
+/** What a block says, without the names of arguments and line numbers. */
+function plainText(block: ContextBlock): string {
+  if (block.kind === "call") return stringsIn(block.call.input).join("\n");
+  return block.kind === "result" ? withoutLineNumbers(textOf(block)) : textOf(block);
+}
+
+/** Words that may be a path, a name or a value. */
+function wordsIn(block: ContextBlock): Set<string> {
+  const plain = plainText(block).replace(/<\/?[\w-]+/g, " ");
   const words = plain.match(/[\w$#@~./-][\w$#@~./:,%-]*[\w$%]/g) ?? [];
   return new Set(words.map((word) => word.replace(/(?<=\.[a-z]\w*)(:\d+)+$/i, "")));
 }
@@ -30,12 +36,12 @@ function classify(word: string): Lost["kind"] | undefined {
 const fileNameIn = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 
 /** Paths first, and the heaviest of each kind. What the user or model wrote counts ten times as much as a tool's result. */
-export function lostIn(timeline: Timeline, { before, after, isSummary }: Compaction): Lost[] {
+export function lostIn({ before, after, isSummary }: Compaction): Lost[] {
   if (!isSummary) return [];
-  const left = blocksAt(timeline, after).flatMap((block) => [...wordsIn(block)]);
+  const left = blocksIn(after).flatMap((block) => [...wordsIn(block)]);
   const known = new Set(left.flatMap((word) => [fileNameIn(word), ...word.split(/[.:]/)]));
   const lost = new Map<string, Lost>();
-  for (const block of blocksAt(timeline, before)) {
+  for (const block of blocksIn(before)) {
     for (const word of wordsIn(block)) {
       const kind = classify(word);
       if (!kind || known.has(fileNameIn(word))) continue;

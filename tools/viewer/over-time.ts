@@ -1,11 +1,11 @@
 /** Charts of all model calls, with a slider to move from call to call. */
-import { dollars, facts } from "../trace/numbers.ts";
 import { fateOfTaken, isMissed, type Step, type Timeline } from "../trace/timeline.ts";
 import type { ChartOptions, View } from "./context-chart.ts";
-import { BILL_PARTS, bottomOf, colourOf, drawChart, heightOf, layerAt, MARGIN } from "./context-chart.ts";
+import { bandsOf, bottomOf, drawChart, heightOf, layerAt, MARGIN } from "./context-chart.ts";
 import { describePrompt } from "./details.ts";
 import { type LegendItem, make, makeButton, makeLegend } from "./elements.ts";
-import { nameOfSeries, type Words } from "./languages.ts";
+import { dollars, facts } from "./format.ts";
+import type { Words } from "./languages.ts";
 import type { Place, Range } from "./reader.ts";
 
 const THUMB = 16; // width of the slider's thumb in pixels
@@ -38,13 +38,13 @@ export function makeOverTime(timeline: Timeline, words: Words, place: Place, sel
   }
   /** Names what the pointer is at, and marks its layer in the legends. */
   function inspect(view?: View, call = 0, height = 0): void {
-    const layer = view && layerAt(timeline, view, call, height);
-    const amount = view === "cost" ? dollars(layer?.y) : words.tokens(layer?.y ?? 0);
-    const name = layer && words.named(nameOfSeries(layer.series, words), amount);
+    const layer = view && layerAt(timeline, view, call, height, words);
+    const amount = view === "cost" ? dollars(layer?.amount) : words.tokens(layer?.amount ?? 0);
+    const name = layer && words.named(layer.name, amount);
     const text = words.named(words.diagnosis.call(call + 1), facts(name, textAt(call)));
     value.replaceChildren(view ? text : hint);
-    for (const item of plots.querySelectorAll<HTMLElement>("[data-series]"))
-      item.classList.toggle("cv-marked", item.dataset.series === layer?.series);
+    for (const item of plots.querySelectorAll<HTMLElement>("[data-band]"))
+      item.classList.toggle("cv-marked", item.dataset.band === layer?.id);
   }
   function xOf(call: number): number {
     const space = widthOf() - MARGIN.left - MARGIN.right;
@@ -156,12 +156,8 @@ function makeChart(timeline: Timeline, view: View, place: Place, { inspect, sele
 /** Puts the slider below the first chart, and a legend below each kind of chart. */
 function arrange(timeline: Timeline, charts: Element[], slider: Element, words: Words): (Element | string)[] {
   const [context, ...others] = charts;
-  const named = (names: readonly string[]) =>
-    names.map((series): LegendItem => {
-      return { series, colour: colourOf(series, timeline.series), name: nameOfSeries(series, words) };
-    });
-  const paid = others.length > 0 ? makeLegend(named(BILL_PARTS)) : "";
-  const kinds = makeLegend([...named(timeline.series), ...signsOf(timeline, words)]);
+  const paid = others.length > 0 ? makeLegend(bandsOf(timeline, "cost", words)) : "";
+  const kinds = makeLegend([...bandsOf(timeline, "context", words), ...signsOf(timeline, words)]);
   return [context ?? "", slider, kinds, ...others, paid];
 }
 

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { parseHTML } from "linkedom";
 import { sum } from "../trace/numbers.ts";
 import { readTimeline } from "../trace/read-timeline.ts";
-import { billed, boundary, claude, continued, linesOf, result, use, user } from "../trace/test-lines.ts";
+import { billed, boundary, claude, continued, linesOf, result, text, use, user } from "../trace/test-lines.ts";
 import { WORDS } from "./languages.ts";
 import { mount } from "./main.ts";
 import type { ListedSession } from "./sessions-list.ts";
@@ -120,10 +120,23 @@ test("a request is listed with its calls and cost, marked in the chart, and lead
   assert.ok(texts(".cv-detail").join().includes(words.requestOf(2, "Now the tests.")));
 });
 
-test("repeated reads of a file are listed as one row, which opens each of them", async () => {
+test("repeated reads are listed as one row that opens each of them, but not two pages or two long paths", async () => {
   await openAt("#call=4", session(4));
   buttonWith(/server\.ts × 3/).click();
   assert.equal(elements(".cv-reader .cv-rows li").length, 3);
+  const long = (name: string) => ({ file_path: `/app/${"deep/".repeat(30)}${name}` });
+  const calls = [{ file_path: "/a.ts" }, { file_path: "/a.ts", offset: 900 }, long("b.ts"), long("c.ts")];
+  const rounds = calls.flatMap((input, i) => [
+    claude(1, billed(`m${i}`, [0, 9_000, 3, 8], use(`t${i}`, "Read", input))),
+    claude(1, user([result(`t${i}`)])),
+  ]);
+  await openAt(
+    "",
+    linesOf(claude(0, user("Read.")), ...rounds, claude(2, billed("m9", [0, 9_500, 3, 8], text("Ok.")))),
+  );
+  assert.ok(texts(".cv-diagnosis").join().includes(words.diagnosis.once));
+  assert.doesNotMatch(texts(".cv-rows").join(), /×/);
+  for (const name of ["b.ts", "c.ts"]) assert.ok(texts(".cv-rows").join().includes(name), name);
 });
 
 test("both sides of a compaction add up, and what nothing names after it is listed", async () => {

@@ -1,7 +1,7 @@
 /** Shows the text of a block that was selected in a strip or found by the search. */
-import type { Timeline } from "../trace/timeline.ts";
+import { isCleared } from "../trace/timeline.ts";
 import type { ShownBlock, Strip } from "./elements.ts";
-import { make, makeButton, makeRows, makeStrip, makeText, nameBlock } from "./elements.ts";
+import { idOf, make, makeButton, makeRows, makeStrip, makeText, nameBlock, textOfShown } from "./elements.ts";
 import type { Words } from "./languages.ts";
 
 /** The first and last call of a zoomed chart. */
@@ -12,18 +12,18 @@ export type Place = { block?: number; scroll: number; search: string; range?: Ra
 type Hit = { shown: ShownBlock; at: number; length: number };
 export type Reader = ReturnType<typeof makeReader>;
 
-export function makeReader(timeline: Timeline, words: Words, place: Place) {
+export function makeReader(words: Words, place: Place) {
   const element = make("div", { className: "cv-reader" });
   const strips: Strip[] = [];
   /** Marks the open block and the search hits in the strips. */
   function mark(hits: Hit[]): void {
-    const found = new Set(hits.map(({ shown }) => shown.block.id));
+    const found = new Set(hits.map(({ shown }) => idOf(shown)));
     for (const strip of strips) strip.mark(found, place.block);
   }
   function openText(shown: ShownBlock, hit?: Hit): void {
-    const isOpen = shown.block.id === place.block && !hit;
-    Object.assign(place, { block: shown.block.id, scroll: isOpen ? place.scroll : 0 });
-    element.replaceChildren(makeText(shown, words, hit), ...makeOrigin(shown, timeline, words));
+    const isOpen = idOf(shown) === place.block && !hit;
+    Object.assign(place, { block: idOf(shown), scroll: isOpen ? place.scroll : 0 });
+    element.replaceChildren(makeText(shown, words, hit), ...makeOrigin(shown, words));
     scrollText(element, place);
     mark([]);
   }
@@ -36,7 +36,7 @@ export function makeReader(timeline: Timeline, words: Words, place: Place) {
   }
   /** Shows the block that was open before, if it's still there. */
   function reopen(blocks: ShownBlock[]): void {
-    const shown = blocks.find(({ block }) => block.id === place.block);
+    const shown = blocks.find((each) => idOf(each) === place.block);
     if (shown) openText(shown);
   }
   /** Makes a strip of blocks. `share` is its width, where 1 is the full width. */
@@ -49,13 +49,12 @@ export function makeReader(timeline: Timeline, words: Words, place: Place) {
 }
 
 /** Shows what a compaction replaced with this block. */
-function makeOrigin(shown: ShownBlock, { blocks }: Timeline, words: Words): Element[] {
-  const { original, thought, chars } = shown.block;
-  if (thought !== undefined) return [make("p", {}, words.thought)];
-  const block = blocks[original ?? -1];
-  if (!block) return [];
-  const tokens = (shown.tokens * block.chars) / chars;
-  return [make("p", {}, words.original), makeText({ ...shown, block, tokens }, words)];
+function makeOrigin(shown: ShownBlock, words: Words): Element[] {
+  const { block } = shown;
+  if (!block?.replaces) return [];
+  if (!isCleared(block)) return [make("p", {}, words.thought)];
+  const tokens = (shown.tokens * block.replaces.chars) / block.chars;
+  return [make("p", {}, words.original), makeText({ ...shown, block: block.replaces, tokens }, words)];
 }
 
 /** Scrolls to the marked hit, or to where the text was before. */
@@ -71,7 +70,7 @@ function scrollText(element: HTMLElement, place: Place): void {
 export function makeSearch(blocks: ShownBlock[], reader: Reader, words: Words, place: Place): HTMLElement {
   const input = make("input", { type: "search", placeholder: words.search, ariaLabel: words.search });
   const count = make("output");
-  let hits = hitsIn(blocks, place.search);
+  let hits = hitsIn(blocks, place.search, words);
   let at = 0;
   input.value = place.search;
   const go = (step: number) => {
@@ -83,7 +82,7 @@ export function makeSearch(blocks: ShownBlock[], reader: Reader, words: Words, p
   };
   input.addEventListener("input", () => {
     place.search = input.value;
-    hits = hitsIn(blocks, input.value);
+    hits = hitsIn(blocks, input.value, words);
     at = 0;
     go(0);
   });
@@ -93,10 +92,10 @@ export function makeSearch(blocks: ShownBlock[], reader: Reader, words: Words, p
 }
 
 /** Finds `text` in either case. */
-function hitsIn(blocks: ShownBlock[], text: string): Hit[] {
+function hitsIn(blocks: ShownBlock[], text: string, words: Words): Hit[] {
   if (!text) return [];
   const pattern = new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "gi");
   return blocks.flatMap((shown) =>
-    [...shown.block.text.matchAll(pattern)].map(({ index, 0: { length } }) => ({ shown, at: index, length })),
+    [...textOfShown(shown, words).matchAll(pattern)].map(({ index, 0: { length } }) => ({ shown, at: index, length })),
   );
 }

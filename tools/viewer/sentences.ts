@@ -1,8 +1,9 @@
 /** Puts the diagnosis into sentences. */
-import { dollars, percent, shortened } from "../trace/numbers.ts";
 import type { Step } from "../trace/timeline.ts";
 import type { Cause, Diagnosis } from "./diagnosis.ts";
-import { nameOfSeries, type Words } from "./languages.ts";
+import { dollars, percent, shortened } from "./format.ts";
+import { nameOfSeries } from "./labels.ts";
+import type { Words } from "./languages.ts";
 
 /** A part with a step becomes a link to it. */
 export type Sentence = (string | { text: string; step: Step })[];

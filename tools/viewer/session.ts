@@ -1,9 +1,11 @@
 /** Shows an open session: its diagnosis, charts and lists, and the context at the selected step. */
-import { dollars, whole } from "../trace/numbers.ts";
+import { whole } from "../trace/numbers.ts";
 import { type Compaction, dollarsOf, type Step, type Timeline } from "../trace/timeline.ts";
 import { makeCompaction, makeModelCall } from "./details.ts";
 import { diagnose } from "./diagnosis.ts";
 import { make, makeRows, moveInStrip } from "./elements.ts";
+import { dollars } from "./format.ts";
+import { labelOf } from "./labels.ts";
 import type { Words } from "./languages.ts";
 import { makeOverTime } from "./over-time.ts";
 import type { Place } from "./reader.ts";
@@ -109,10 +111,10 @@ function makeDiagnosis(timeline: Timeline, words: Words, jumpTo: JumpTo): HTMLEl
 }
 
 /** Lists the requests with their model calls and cost. */
-function makeRequests({ requests, blocks, modelCalls }: Timeline, words: Words, jumpTo: JumpTo): HTMLElement {
+function makeRequests({ requests, modelCalls }: Timeline, words: Words, jumpTo: JumpTo): HTMLElement {
   const items = requests.map(({ modelCall, block }, i) => {
     const calls = modelCalls.filter(({ request }) => request === i);
-    return { call: modelCall, label: blocks[block]?.label ?? "", calls };
+    return { call: modelCall, label: labelOf(block), calls };
   });
   const textsFor = ({ label, calls }: (typeof items)[number]) => {
     return [label, words.calls(calls.length), dollars(dollarsOf(calls))];

@@ -1,6 +1,6 @@
 /** The list of sessions that `npm run view` offers. */
-import { dollars, facts } from "../trace/numbers.ts";
 import { make, makeRows } from "./elements.ts";
+import { dollars, facts } from "./format.ts";
 import type { Words } from "./languages.ts";
 
 /** A row of the list. */

@@ -14,11 +14,12 @@ import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { readConversation } from "../trace/conversation.ts";
 import { filesIn, newestFirst, readSessionFile, sessionFiles, subagentsIn } from "../trace/files.ts";
-import { escapeHtml } from "../trace/numbers.ts";
 import { timelineOf } from "../trace/read-timeline.ts";
+import { readRecording } from "../trace/recording.ts";
 import { totalCost } from "./diagnosis.ts";
+import { escapeHtml } from "./format.ts";
+import { labelOf } from "./labels.ts";
 import type { ListedSession } from "./sessions-list.ts";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
@@ -43,11 +44,12 @@ function findSessions(path?: string): { file: string; parent?: string }[] {
 /** Yields a row of JSON as soon as each session has been read. */
 async function* listSessions(files: { file: string; parent?: string }[]): AsyncGenerator<string> {
   for (const each of files) {
-    const { conversation, problem } = readSessionFile(each.file);
+    const { recording, problem } = readSessionFile(each.file);
     if (problem) console.error(`${each.file} ${problem}`);
-    const timeline = timelineOf(conversation ?? readConversation(""));
+    const timeline = timelineOf(recording ?? readRecording(""));
     const { modelCalls, compactions, requests, blocks } = timeline;
-    const request = blocks[requests[0]?.block ?? 0]?.label ?? "";
+    const first = requests[0]?.block ?? blocks[0];
+    const request = first ? labelOf(first) : "";
     const time = modelCalls.at(-1)?.time ?? statSync(each.file).mtimeMs;
     const counts = { calls: modelCalls.length, compactions: compactions.length, dollars: totalCost(timeline) };
     yield `${JSON.stringify({ ...each, problem, time, request, ...counts } satisfies ListedSession)}\n`;
@@ -94,7 +96,7 @@ async function main(): Promise<void> {
   const path = process.argv[2];
   let sessions = findSessions(path);
   const [newest] = sessions;
-  const { file = "" } = sessions.find((each) => readSessionFile(each.file).conversation) ?? newest ?? {};
+  const { file = "" } = sessions.find((each) => readSessionFile(each.file).recording) ?? newest ?? {};
   const files = (await bundle()).set("/", makePage(file, path !== undefined && path !== file));
   const types: Record<string, string> = { "/": "text/html", "/style.css": "text/css" };
   async function respond({ url = "", headers }: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -2,22 +2,24 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseHTML } from "linkedom";
+import { sum } from "../trace/numbers.ts";
 import { sumOf } from "../trace/prices.ts";
 import { readTimeline } from "../trace/read-timeline.ts";
 import {
   billed,
   claude,
   claudeSession,
-  compaction,
   continued,
   linesOf,
   openedByCompaction,
   own,
   reply,
   result,
+  rewrite,
   summary,
   text,
   use,
+  used,
   user,
 } from "../trace/test-lines.ts";
 import { drawChart, MARGIN } from "./context-chart.ts";
@@ -25,12 +27,13 @@ import { diagnose } from "./diagnosis.ts";
 import { WORDS } from "./languages.ts";
 import { lostIn } from "./lost.ts";
 import { sentencesOf } from "./sentences.ts";
+import { seriesOf, sizesOf } from "./series.ts";
 
 test("lost files are listed once and first, without routes, addresses and status codes", () => {
   const words =
     "In src/app.ts:12 the route /api/users/list answers 404 on port 8443, see https://example.com/docs/a.html and /work/src/app.ts.";
   const timeline = readTimeline(linesOf(claude(0, user(words)), continued(2)));
-  const lost = lostIn(timeline, timeline.compactions[0] ?? assert.fail()).map(({ kind, text }) => `${kind} ${text}`);
+  const lost = lostIn(timeline.compactions[0] ?? assert.fail()).map(({ kind, text }) => `${kind} ${text}`);
   assert.deepEqual(lost, ["paths /work/src/app.ts", "values 8443"]);
 });
 
@@ -64,7 +67,8 @@ test("the diagnosis names what fills the largest prompt, and the file whose repe
   const end = claude(2, billed("m9", [0, tokens, 3, 8], text("Read.")));
   const { top, largest, readAgain } = diagnose(readTimeline(linesOf(claude(0, user("Read.")), ...rounds, end)));
   const [first, second] = top;
-  assert.deepEqual([first?.series, second?.series, largest], ["result:Read", "unexplained", 6]);
+  assert.deepEqual([first?.series, second?.series], [{ kind: "result", tool: "Read" }, { kind: "unexplained" }]);
+  assert.equal(largest, 6);
   assert.equal(Math.round(10 * (first?.share ?? 0)), 8);
   assert.deepEqual([readAgain?.path, readAgain?.count, readAgain?.at], ["/a.ts", 2, 5]);
 });
@@ -78,9 +82,8 @@ test("the diagnosis has the cost of summaries if the file does, and admits unkno
   const { dollars = 0, sent, summaries } = diagnose(readTimeline(openedByCompaction));
   assert.ok(dollars > 0);
   assert.deepEqual([sent, summaries], [69_002, { count: 1, dollars: undefined }]);
-  const state = { lastCall: 1, usage: { input_tokens: 1_000, output_tokens: 1_000 } };
-  const paid = compaction("auto", [summary], { model: "claude-sonnet-5-5", state });
-  const known = diagnose(readTimeline(linesOf(own(user("Hello.")), paid)));
+  const paid = used([0, 0, 1_000, 1_000], { model: "claude-sonnet-5-5" });
+  const known = diagnose(readTimeline(linesOf(own(user("Hello.")), paid, rewrite("auto", [summary]))));
   assert.deepEqual(known.summaries, { count: 1, dollars: (2 * 1_000 + 10 * 1_000) / 1e6 });
 });
 
@@ -89,6 +92,17 @@ test("a cache miss is explained with how long the cache lives and how much was r
   const { missed, ...modelCall } = readTimeline(claudeSession + linesOf(...late)).modelCalls[4] ?? assert.fail();
   const sentence = missed ? WORDS.en.missed(missed, modelCall) : "";
   assert.match(sentence, /17 min had passed .* lives 5 min\. None of 8,801 tokens/);
+});
+
+test("the series of each prompt add up to its size", () => {
+  const timeline = readTimeline(claudeSession);
+  const names = seriesOf(timeline).map(({ kind, tool }) => tool ?? kind);
+  assert.deepEqual(names, ["unexplained", "summary", "request", "reply", "call", "Read", "Bash"]);
+  const prompts = timeline.modelCalls.map((modelCall) => sizesOf(timeline, modelCall));
+  for (const [i, sizes] of prompts.entries())
+    assert.ok(Math.abs(sum(sizes) - (timeline.modelCalls[i]?.tokens ?? 0)) < 1, `${sizes}`);
+  const read = prompts[1]?.[names.indexOf("Read")] ?? 0;
+  assert.ok(read > 3_500 && read < 4_000, `${read}`);
 });
 
 // --- charts ----------------------------------------------------------------------------------------------------------

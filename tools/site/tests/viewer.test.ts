@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { BrowserContextOptions, Page } from "playwright-core";
+import { readTimeline } from "../../trace/read-timeline.ts";
 import { ROOT } from "../.vitepress/files.ts";
 import { inTab, PHONE, urlOf, WIDE } from "./browser.ts";
 
@@ -15,7 +16,7 @@ const jsonlFile = (name: string, content: string): File => ({
   buffer: Buffer.from(content),
 });
 const demo = readFileSync(join(ROOT, "tools/docs/runs/demo.jsonl"), "utf8");
-const demoCalls = demo.match(/^\{"message":\{"role":"assistant"/gm)?.length ?? 0;
+const demoCalls = readTimeline(demo).modelCalls.length;
 
 const says = (page: Page, hasText: string) =>
   page.locator(".context-viewer :is(.cv-status, .cv-diagnosis)").filter({ hasText }).waitFor();

@@ -1,9 +1,10 @@
 /** The loop of s01, and its recorded run in steps. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { MessageParam } from "@anthropic-ai/sdk/resources";
 import { createMarkdownRenderer, type SiteConfig } from "vitepress";
 import { readLessons } from "../../../lesson/source.ts";
+import { type Message, textOf } from "../../../trace/events.ts";
+import { readRecording } from "../../../trace/recording.ts";
 import { ROOT } from "../files.ts";
 
 /** A message as the figures in the pages show it. */
@@ -19,13 +20,13 @@ declare const data: Loop;
 
 export { data };
 
-function show({ role, content }: MessageParam): Shown {
-  if (typeof content === "string") return { who: "user", text: content };
-  const text = content.map((block) => {
-    if (block.type === "tool_use") return `${block.name} ${Object.values(Object(block.input))[0]}`;
-    return block.type === "tool_result" ? String(block.content) : block.type === "text" ? block.text : "";
+function show({ role, blocks }: Message): Shown {
+  const texts = blocks.map((block) => {
+    if (block.kind === "call") return `${block.call.name} ${Object.values(block.call.input)[0]}`;
+    return block.kind === "thinking" ? "" : textOf(block);
   });
-  return { who: role === "user" ? "result" : "assistant", text: text.filter(Boolean).join("\n") };
+  const isResult = blocks.some(({ kind }) => kind === "result");
+  return { who: isResult ? "result" : role, text: texts.filter(Boolean).join("\n") };
 }
 
 export default {
@@ -43,10 +44,8 @@ export default {
       if (line < 0) throw new Error(`the loop of s01 has no line with ${text}`);
       return line;
     };
-    const messages = readFileSync(join(ROOT, "tools/docs/runs/s01.jsonl"), "utf8")
-      .trim()
-      .split("\n")
-      .map((line) => show(JSON.parse(line).message));
+    const { events } = readRecording(readFileSync(join(ROOT, "tools/docs/runs/s01.jsonl"), "utf8"));
+    const messages = events.flatMap((event) => (event.type === "message" && event.by !== "setup" ? show(event) : []));
     const steps: Step[] = [{ says: "start", line: 0, messages: 1 }];
     for (let added = 1; added < messages.length; added += 2) {
       const isLast = added + 1 === messages.length;

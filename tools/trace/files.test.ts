@@ -1,0 +1,88 @@
+/** Which session files are found, and what is said of those that can't be read. */
+import assert from "node:assert/strict";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { after, test } from "node:test";
+import { readSessionFile, sessionFiles, subagentsIn } from "./files.ts";
+import { claude, linesOf, own, reply, rewrite, said, text, user } from "./test-lines.ts";
+
+const root = mkdtempSync(join(tmpdir(), "sessions-"));
+after(() => rmSync(root, { recursive: true }));
+let time = 1_000;
+function put(file: string, content = linesOf(own(user(file)))): void {
+  mkdirSync(dirname(join(root, file)), { recursive: true });
+  writeFileSync(join(root, file), content);
+  utimesSync(join(root, file), time, time++);
+}
+const found = (folder: string) => sessionFiles(join(root, folder)).map((file) => file.slice(root.length + 1));
+const subagents = (folder: string) =>
+  subagentsIn(join(root, folder)).map(({ file, parent }) => [file, parent].map((each) => each?.slice(root.length + 1)));
+
+test("a file that can't be read says why, and a half-written one is read up to where it breaks", () => {
+  const problemOf = (name: string, content: string) => {
+    put(name, content);
+    return readSessionFile(join(root, name)).problem;
+  };
+  assert.equal(readSessionFile(root).problem, "can't be read: EISDIR");
+  assert.equal(problemOf("bad/blank.jsonl", "\n"), "is empty");
+  assert.equal(problemOf("bad/binary.jsonl", "\0ELF"), "is binary");
+  assert.equal(problemOf("bad/other.jsonl", '{"a":1}\n'), "holds no session of Claude Code or s06");
+  const old = problemOf("bad/old.jsonl", linesOf({ type: "compaction", messages: [] }));
+  assert.equal(old, "can't be read: an earlier version of s06 wrote it, in another format");
+  assert.equal(problemOf("bad/good.jsonl", linesOf(own(user("Look.")))), undefined);
+  assert.equal(problemOf("bad/half.jsonl", `${linesOf(own(user("Look.")))}{"message":`), "is broken at line 2");
+  assert.equal(readSessionFile(join(root, "bad/half.jsonl")).recording?.events.length, 1);
+});
+
+test("neither a locked folder nor a broken link hides other sessions; links are followed, and nothing is found twice", () => {
+  put("home/shared/project/a.jsonl");
+  put("home/projects/b.jsonl");
+  mkdirSync(join(root, "home/projects/locked"), { mode: 0 });
+  symlinkSync(join(root, "home/shared/project"), join(root, "home/projects/linked"));
+  symlinkSync(join(root, "home/projects"), join(root, "home/projects/circle"));
+  symlinkSync(join(root, "home/projects/b.jsonl"), join(root, "home/projects/again.jsonl"));
+  symlinkSync("gone", join(root, "home/projects/gone.jsonl"));
+  const files = found("home/projects").map((file) => file.replace("again", "b"));
+  chmodSync(join(root, "home/projects/locked"), 0o700);
+  assert.deepEqual(files.sort(), ["home/projects/b.jsonl", "home/projects/linked/a.jsonl"]);
+});
+
+test("subagents are left out and known by their session, but a folder or file that is only named like them stays", () => {
+  const session = (more: object = {}) => linesOf(claude(0, said("m1", text("Done.")), more));
+  for (const file of ["tasks/shop/one.jsonl", "subagents/two.jsonl", "blog/agent-notes.jsonl"])
+    put(`p/${file}`, session());
+  put("p/blog/three.jsonl", session());
+  put("p/blog/three/subagents/agent-a.jsonl", session({ isSidechain: true }));
+  put("p/blog/agent-b.jsonl", session({ isSidechain: true, sessionId: "three" }));
+  put("p/tasks/.transcripts/transcript_100_7.jsonl");
+  put("p/tasks/.transcripts/tasks/transcript_200_7.jsonl");
+  const names = [
+    "blog/agent-notes",
+    "blog/three",
+    "subagents/two",
+    "tasks/.transcripts/transcript_100_7",
+    "tasks/shop/one",
+  ];
+  assert.deepEqual(
+    found("p").sort(),
+    names.map((name) => `p/${name}.jsonl`),
+  );
+  assert.deepEqual(subagents("p").sort(), [
+    ["p/blog/agent-b.jsonl", "p/blog/three.jsonl"],
+    ["p/blog/three/subagents/agent-a.jsonl", "p/blog/three.jsonl"],
+    ["p/tasks/.transcripts/tasks/transcript_200_7.jsonl", "p/tasks/.transcripts/transcript_100_7.jsonl"],
+  ]);
+});
+
+test("a transcript that goes on in a copy is one session", () => {
+  const lines = linesOf(own(user("Look.")), own(reply(text("Done."))));
+  const resumed = lines + linesOf(rewrite("resume", [user("Look.")]));
+  put("t/transcript_100_1.jsonl", `${lines}{"message":{"ro`); // killed in the middle of a line
+  put("t/transcript_200_2.jsonl", resumed);
+  put("t/transcript_300_3.jsonl", resumed + linesOf(own(user("More."))));
+  put("t/transcript_400_4.jsonl", linesOf(own(user("Another."))));
+  put("t/tasks/transcript_150_1.jsonl");
+  assert.deepEqual(found("t"), ["t/transcript_400_4.jsonl", "t/transcript_300_3.jsonl"]);
+  assert.deepEqual(subagents("t"), [["t/tasks/transcript_150_1.jsonl", "t/transcript_300_3.jsonl"]]);
+});
