@@ -113,7 +113,8 @@ const BLOCKS: Kinds = {
 
   lessons(_, { root, lessons }, page) {
     const rows = [...lessons.values()].map((lesson) => {
-      const file = isChinese(page) ? lesson.page.replace("docs", "docs/zh") : lesson.page;
+      const [own] = lesson.pages;
+      const file = isChinese(page) ? own.replace("docs", "docs/zh") : own;
       const [title = "", , idea = ""] = isChinese(page) ? headOf(root, file) : lesson.header;
       const added = regionChanges(lesson).reduce((sum, change) => sum + change.added, 0);
       const code = `[${number(lesson.lines.length)}](${pathFrom(page, lesson.file)})`;

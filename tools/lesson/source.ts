@@ -23,13 +23,13 @@ import { structuredPatch } from "diff";
 /** The first and the last line of a part of a file, counted from 1. */
 export type Lines = { from: number; to: number };
 /** A declaration and the comments right above it. A function's `body` excludes its braces. */
-export type Declaration = Lines & { body?: Lines };
+type Declaration = Lines & { body?: Lines };
 /** The lines of a lesson, ours or a reader's, and its declarations by name. */
 export type Code = { lines: string[]; parts: Map<string, Declaration> };
 export type Lesson = Code & {
   name: string; // s03
   file: string; // agents/s03_todo_write.ts
-  page: string; // docs/s03_todo_write.md
+  pages: [own: string, ...others: string[]]; // docs/s03_todo_write.md, and others that begin with s03_
   header: string[]; // the lines inside the comment at the top, each without its " * "
   regions: Map<string, Lines>; // without the #region and #endregion lines
   before?: Lesson;
@@ -40,9 +40,11 @@ export const codeOf = ({ lines }: Pick<Lesson, "lines">, { from, to }: Lines): s
 
 export function readLessons(root: string): Map<string, Lesson> {
   const lessons = new Map<string, Lesson>();
+  const docs = readdirSync(join(root, "docs")).map((entry) => `docs/${entry}`);
   let before: Lesson | undefined;
   for (const entry of readdirSync(join(root, "agents")).sort()) {
     const [name, file, page] = [entry.slice(0, 3), `agents/${entry}`, `docs/${entry.replace(/ts$/, "md")}`];
+    const others = docs.filter((each) => each.startsWith(`docs/${name}_`) && each !== page);
     const text = readFileSync(join(root, file), "utf8");
     const code = parseCode(text.trimEnd());
     const { lines } = code;
@@ -50,7 +52,7 @@ export function readLessons(root: string): Map<string, Lesson> {
     const regions = new Map<string, Lines>();
     for (const { 0: all, 1: name = "", index } of text.matchAll(/^\/\/ #region (\S+)\n.*?(?=\n\/\/ #endregion)/gms))
       regions.set(name, { from: lineAt(text, index) + 1, to: lineAt(text, index + all.length) });
-    before = { ...code, name, file, page, header, regions, before };
+    before = { ...code, name, file, pages: [page, ...others.sort()], header, regions, before };
     lessons.set(name, before);
   }
   return lessons;

@@ -1,21 +1,22 @@
 /** npm run practice -- s03 */
 import { once } from "node:events";
 import fs from "node:fs";
-import { basename } from "node:path";
 import { inspect, styleText } from "node:util";
 import { type Code, readLessons } from "../lesson/source.ts";
-import { check, type Result } from "./check.ts";
+import { check, type Failure, type Result } from "./check.ts";
 import { changedBetween, skeletonOf, stepsOf } from "./skeleton.ts";
 
 const lessons = readLessons(".");
-const lesson = lessons.get(process.argv[2] ?? "") ?? leave(`Name a lesson, ${[...lessons.keys()].join(", ")}`);
-const file = `practice/${basename(lesson.file)}`;
+const lesson = lessons.get(process.argv[2] ?? "") ?? showUsage();
+const file = lesson.file.replace("agents", "practice");
+const steps = stepsOf(lesson);
 const greens = new Map<string, Code>(); // the reader's code when the tests of a function last passed
 let hint = "";
 
-function leave(why: string): never {
-  console.error(why);
-  process.exit(1);
+function showUsage(): never {
+  console.log(`npm run practice -- LESSON   (${[...lessons.keys()].join(", ")})
+Makes a file in practice/, once, without the functions that the lesson adds. Runs the lesson's tests when you save it.`);
+  process.exit(process.argv[2] === "--help" ? 0 : 1);
 }
 
 /** Runs the tests again when the file is saved. The key h shows a hint, and others run the tests as well. */
@@ -33,9 +34,9 @@ async function watch(quitting: AbortController): Promise<void> {
     const signal = AbortSignal.any([again.signal, quitting.signal]);
     console.log("running…");
     await show(signal);
-    if (!signal.aborted)
-      console.log(styleText("dim", `Write in ${file}. Saving or a key runs the tests; h shows a hint.`));
-    if (!signal.aborted) await once(signal, "abort");
+    if (signal.aborted) continue;
+    console.log(styleText("dim", `Write in ${file}. Saving or a key runs the tests; h shows a hint.`));
+    await once(signal, "abort");
   }
 }
 
@@ -43,51 +44,60 @@ async function watch(quitting: AbortController): Promise<void> {
 async function show(signal: AbortSignal): Promise<void> {
   const result = await check(lesson, signal);
   if (signal.aborted) return;
-  const { code = lesson, step, isGreen, green, passed, typeErrors, failure } = result;
-  const { length } = stepsOf(lesson);
-  const done = step ? step.number - 1 : length;
-  const bar = `${"█".repeat(done * 4).padEnd(length * 4, "░")} ${done} of ${length} steps`;
-  const blocks = [[`${lesson.header[0]}   ${bar}   tests green: ${passed}`]];
-  if (failure) blocks.push([`✗ ${failure.test}\n`, ...explain(failure)]);
-  if (typeErrors.length > 0) blocks.push(["✗ syntax and types\n", ...typeErrors.slice(0, 5)]);
-  const next = [...lessons.keys()].find((name) => name > lesson.name) ?? "";
-  const goOn = `Run it: npm run offline -- ${file}\n  ${next && `Go on: npm run practice -- ${next}`}`;
-  blocks.push(isGreen ? [`All green. ${goOn}`] : adviceFor(result));
+  const { code = lesson, step, isGreen, passed } = result;
+  const done = steps.slice(0, step ? step.number - 1 : steps.length);
+  const bar = `${"█".repeat(done.length * 4).padEnd(steps.length * 4, "░")} ${done.length} of ${steps.length} steps`;
+  const blocks = [[`${lesson.header[0]}   ${bar}   tests green: ${passed}`], problemIn(result), adviceFor(result)];
   if (process.stdout.isTTY) console.clear();
-  console.log(`${blocks.map((lines) => lines.join("\n  ")).join("\n\n")}\n`);
+  for (const lines of blocks) if (lines[0]) console.log(`${lines.join("\n  ")}\n`);
   hint = step ? `A hint: ${step.hint}\n` : "There is no hint.\n";
-  for (const name of green) greens.set(name, code);
+  for (const name of done.flatMap(({ functions }) => functions)) greens.set(name, code);
   process.exitCode = isGreen ? 0 : 1;
 }
 
-/** Says what to write or look at. */
-function adviceFor({ code, step, unwritten, ahead, typeErrors, failure }: Result): string[] {
-  const place = failure?.name === "" ? (thrownAt(failure.problem.stack) ?? file) : typeErrors[0]?.split(": ")[0];
-  if (!code || (place && !failure?.name)) return [`→ look at ${place ?? file}`];
-  const lineOf = (name: string) => {
-    const { from = 0, body = { from: from + 1 } } = code.parts.get(name) ?? {};
-    const advice = unwritten.includes(name) ? "write" : "look at";
-    return `${advice} ${name} ${from ? `(line ${body.from - 1})` : "(not in the file)"}`;
-  };
-  const green = failure && greens.get(failure.name);
-  const changed = green ? changedBetween(green, code) : [];
-  const names = changed.length > 0 ? changed : (step?.functions ?? [`${failure?.name}`]);
-  const at = stepsOf(lesson).find(({ functions }) => functions.includes(`${names[0]}`));
-  const lines = [`→ ${at ? `step ${at.number}: ` : ""}${names.map(lineOf).join(", ")}`];
-  if (changed.length > 0) lines.push("This test was green before you changed that.");
-  const title = new RegExp(`^### (${at?.section}\\. .*)`, "m").exec(fs.readFileSync(lesson.page, "utf8"))?.[1];
-  lines.push(`${file}; the page: ${lesson.page}${title ? `, "${title}"` : ""}`);
-  return [...lines, ...ahead.map((name) => `· ${name}`)];
+/** What isn't right, if anything. The compiler comes first, since what it reports may be why a test fails. */
+function problemIn({ typeErrors, failure }: Result): string[] {
+  if (typeErrors.length > 0) return ["✗ syntax and types\n", ...typeErrors.slice(0, 5)];
+  return failure ? [`✗ ${failure.test}\n`, ...explain(failure)] : [];
 }
 
+/** Says what to write or look at: a line, or the functions of a step. */
+function adviceFor(result: Result): string[] {
+  const { isGreen, code, unwritten, ahead, typeErrors, failure } = result;
+  if (isGreen) return [`All green. Run it: npm run offline -- ${file}`];
+  if (typeErrors[0]) return [`→ look at ${typeErrors[0].split(": ")[0]}`];
+  if (!code || failure?.name === "") return [`→ look at ${thrownAt(failure?.problem.stack) ?? file}`];
+  const names = functionsIn(result);
+  const advice = names.map((name) => {
+    const line = code.parts.get(name)?.body?.from;
+    return `${unwritten.includes(name) ? "write" : "look at"} ${name} ${line ? `(line ${line - 1})` : "(not in the file)"}`;
+  });
+  const { number, section = "" } = steps.find(({ functions }) => functions.includes(`${names[0]}`)) ?? {};
+  const page = lesson.pages.find((each) => titleIn(each, section));
+  const where = page ? `; the page: ${page}, "${titleIn(page, section)}"` : "";
+  return [
+    `→ ${number ? `step ${number}: ` : ""}${advice.join(", ")}`,
+    file + where,
+    ...ahead.map((name) => `· ${name}`),
+  ];
+}
+
+/** What was changed since the test's group was green, or else the functions of the step. */
+function functionsIn({ code, step, failure }: Result): string[] {
+  const green = greens.get(failure?.name ?? "");
+  const changed = green && code ? changedBetween(green, code) : [];
+  return changed.length > 0 ? changed : (step?.functions ?? [`${failure?.name}`]);
+}
+
+const titleIn = (page: string, section: string) =>
+  new RegExp(`(?<=^##+ )${section}\\. .*`, "m").exec(fs.readFileSync(page, "utf8"))?.[0];
+
 /** Says in a few lines what went wrong. */
-function explain({ problem, printed }: NonNullable<Result["failure"]>): string[] {
+function explain({ problem, printed }: Failure): string[] {
   const { message, stack = "", operator = "", expected, actual } = problem;
-  const hasSides = ["strictEqual", "deepStrictEqual", "match"].includes(operator);
   const [said = "", ending] = message.split("\n\nthe turn ended with: ");
-  const most = !hasSides ? 6 : /^(Expected values|The input) /.test(said) ? 0 : 1; // without Node's own comparison
-  const lines = said.split("\n", most).filter(Boolean);
-  if (hasSides) lines.push(...compare(expected, actual));
+  const lines = /^(Expected values|The input) /.test(said) ? [] : said.split("\n", 6).filter(Boolean); // not Node's comparison
+  if (/^(strictEqual|deepStrictEqual|match)$/.test(operator)) lines.push(...compare(expected, actual));
   if (ending) lines.push(`the turn ended with: ${ending}`);
   const [, suite = "", at] = /.*(tests\/s\d\d\w+\.test\.ts):(\d+)/s.exec(stack) ?? []; // the last, since helpers come before it
   if (at) lines.push(`${suite}:${at}   ${fs.readFileSync(suite, "utf8").split("\n")[Number(at) - 1]?.trim()}`);

@@ -5,20 +5,20 @@ import { type Code, codeOf, type Lesson, parseCode } from "../lesson/source.ts";
 
 export type Step = { number: number; section: string; functions: string[]; hint: string };
 const steps = readFileSync(new URL("steps.yaml", import.meta.url), "utf8");
-export const stepsOf = ({ name }: Lesson): Step[] =>
+export const stepsOf = ({ name, parts }: Lesson): Step[] =>
   Object.entries<string>(parse(steps)[name]).map(([key, hint], i) => {
     const [section = "", ...functions] = key.split(" ");
+    const wrong = functions.find((each) => !parts.get(each)?.body);
+    if (wrong) throw new Error(`tools/practice/steps.yaml: ${name}, "${key}": ${name} has no function ${wrong}`);
     return { number: i + 1, section, functions, hint };
   });
-export const functionsOf = (lesson: Lesson): string[] => stepsOf(lesson).flatMap(({ functions }) => functions);
+const functionsOf = (lesson: Lesson): string[] => stepsOf(lesson).flatMap(({ functions }) => functions);
 
 const partOf = (code: Code, name: string) => codeOf(code, code.parts.get(name) ?? { from: 1, to: 0 }).join("\n");
 
-/** The lesson with only these functions written. The others are as in the lesson before, or else left to write. */
-export function skeletonOf(lesson: Lesson, written: string[] = []): string {
-  const open = functionsOf(lesson).filter((name) => !written.includes(name));
-  return `${replaced(lesson, open, (name) => carriedOver(lesson, name) ?? opened(lesson, name))}\n`;
-}
+/** The file that a reader starts with. Its functions are as in the lesson before, or else left to write. */
+export const skeletonOf = (lesson: Lesson): string =>
+  `${replaced(lesson, functionsOf(lesson), (name) => carriedOver(lesson, name) ?? opened(lesson, name))}\n`;
 
 /** A function as it is in the lesson before, unless it isn't there or calls a function that is gone. */
 function carriedOver({ before, parts }: Lesson, name: string): string | undefined {
@@ -45,11 +45,11 @@ function replaced({ lines, parts }: Code, names: string[], textFor: (name: strin
 
 const withoutComments = (text: string) => text.replace(/\/\*\*(?:.|\n)*?\*\/|(?<=^|\s)\/\/ .*$/gm, "");
 
-/** The names of the declarations that have changed. Comments and what formatters change don't count. */
+/** The names of the functions that have changed. Comments and what formatters change don't count. */
 export function changedBetween(before: Code, now: Code): string[] {
   const essence = (code: Code, name: string) => withoutComments(partOf(code, name)).replace(/[\s;,()"'`]/g, "");
-  const names = [...before.parts.keys()].filter((name) => essence(before, name) !== essence(now, name));
-  return names.filter((name) => !names.some((each) => each.startsWith(`${name}.`))); // methods rather than their class
+  const functions = [...before.parts.keys()].filter((name) => before.parts.get(name)?.body);
+  return functions.filter((name) => essence(before, name) !== essence(now, name));
 }
 
 /** What a reader hasn't written yet, and the code with the lesson's version of it, on one line so that lines keep their numbers. */
