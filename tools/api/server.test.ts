@@ -98,6 +98,11 @@ test("a bearer token is a credential as well, and other paths answer 404 without
   assert.equal(server.journal.length, requests);
 });
 
+test("an idle connection stays open, so a client that is slow to send its next request doesn't lose it", async () => {
+  const { headers } = await fetch(server.url);
+  assert.deepEqual([headers.get("connection"), headers.get("keep-alive")], ["keep-alive", null]); // no time limit
+});
+
 // --- the context window ----------------------------------------------------------------------------------------------
 
 test("a prompt may fill the context window but not exceed it, at three characters per token", async () => {

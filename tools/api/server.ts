@@ -241,6 +241,7 @@ export async function startServer(options: Settings = {}): Promise<Server> {
     await handle(exchange, failures, state).catch((error) => sendError(exchange, error));
     onAnswer?.(entry, `${req.method} ${req.url}`);
   });
+  http.keepAliveTimeout = 0; // or a busy machine closes an idle connection while its client sends the next request
   http.listen(port, "127.0.0.1");
   await once(http, "listening");
   const address = http.address();
