@@ -1,44 +1,63 @@
-/** The prompt cache: looks up the longest cached prefix of a prompt, and decides which prefixes to cache. */
+/** The prompt cache: what a prompt reads from it, and what it writes. */
 import { createHash } from "node:crypto";
-import { CACHE_LIFE } from "../trace/prices.ts";
+import { CACHE_LIFE, LONG_CACHE_LIFE } from "../trace/prices.ts";
 import type { Line } from "./prompt.ts";
+import type { Ttl } from "./request.ts";
 
 const MIN_TOKENS = 512;
-const LOOKBACK = 20; // blocks
+const LOOKBACK = 20; // positions, of which the breakpoint is the first
+const LIFE = { "5m": CACHE_LIFE, "1h": LONG_CACHE_LIFE }; // milliseconds
 
-/** Maps each cached prefix to the time it was last read or written. */
-export type Cache = Map<string, number>;
+/** An entry lives for `life` milliseconds after it was last used. */
+type Entry = { life: number; used: number };
+/** The entries, each under a key of the whole prefix. */
+export type Cache = Map<string, Entry>;
 
-/** All sizes are in tokens. */
-export type Lookup = {
+/** A prompt's size and price, in tokens. */
+export type Price = {
   tokens: number;
   read: number;
-  written: number;
-  /** The entries whose lifetime begins anew when the request is answered. */
-  keys: string[];
+  written: Record<Ttl, number>;
+  /** What is in the cache once the request is answered: the entry that was read and those at breakpoints. */
+  entries: Cache;
 };
 
-/** Returns the size of a prompt in tokens. */
-export const countPrompt = (lines: Line[], charactersPerToken: number): number =>
-  Math.ceil(lines.reduce((sum, { text }) => sum + text.length, 0) / charactersPerToken);
+/** A prompt up to the end of a line. `ttl` is set at a breakpoint. */
+type Prefix = { key: string; tokens: number; index: number; position: number; ttl?: Ttl };
 
-export function lookUp(lines: Line[], model: string, cache: Cache, now: number, charactersPerToken: number): Lookup {
-  let characters = 0;
-  let key = model;
-  const prefixes = lines.map(({ text, breakpoints }) => {
-    characters += text.length;
-    key = createHash("sha256").update(key).update(text).digest("base64url");
-    return { key, tokens: Math.ceil(characters / charactersPerToken), isMarked: breakpoints > 0 };
-  });
-  const isCached = ({ key }: { key: string }) => now - (cache.get(key) ?? -Infinity) <= CACHE_LIFE;
-  const isNear = (_: unknown, i: number) => prefixes.slice(i, i + LOOKBACK + 1).some(({ isMarked }) => isMarked);
-  const found = prefixes.filter(isNear).findLast(isCached); // the last prefix is the longest
-  const written = prefixes.filter(({ isMarked, tokens }) => isMarked && tokens >= MIN_TOKENS);
+/** Returns what a prompt costs at a time. The cache changes only when `entries` are added to it. */
+export function priceOf(lines: Line[], model: string, cache: Cache, now: number, charactersPerToken: number): Price {
+  const prefixes = prefixesOf(lines, model, charactersPerToken);
+  const isAlive = ({ used, life }: Entry) => now - used <= life;
+  const aliveAt = ({ key }: Prefix) => [cache.get(key)].find((entry) => entry && isAlive(entry));
+  const breakpoints = prefixes.filter(({ ttl }) => ttl);
+  const isNear = ({ index, position }: Prefix) =>
+    breakpoints.some((each) => each.index >= index && each.position - position < LOOKBACK);
+  const found = prefixes.findLast((prefix) => aliveAt(prefix) && isNear(prefix)); // the last prefix is the longest
+
+  const cached = breakpoints.filter(({ tokens }) => tokens >= MIN_TOKENS);
+  const endOf = (life: Ttl) => cached.findLast(({ ttl }) => ttl === life)?.tokens ?? 0;
   const read = found?.tokens ?? 0;
-  return {
-    tokens: countPrompt(lines, charactersPerToken),
-    read,
-    written: Math.max(0, (written.at(-1)?.tokens ?? 0) - read),
-    keys: [...(found ? [found] : []), ...written].map((prefix) => prefix.key),
-  };
+  const forHour = Math.max(read, endOf("1h")); // breakpoints of an hour come first
+  const written = { "1h": forHour - read, "5m": Math.max(forHour, endOf("5m")) - forHour };
+  const entries: Cache = new Map();
+  // An entry that is read keeps the life it was written with, whatever the breakpoint asks for now.
+  for (const prefix of found ? [found, ...cached] : cached)
+    entries.set(prefix.key, { life: aliveAt(prefix)?.life ?? LIFE[prefix.ttl ?? "5m"], used: now });
+  return { tokens: prefixes.at(-1)?.tokens ?? 0, read, written, entries };
+}
+
+/** Returns a prefix for each line. A run of calls or of results is one position. */
+function prefixesOf(lines: Line[], model: string, charactersPerToken: number): Prefix[] {
+  let key = model;
+  let characters = 0;
+  let position = 0;
+  return lines.map(({ text, type, marks }, index) => {
+    key = createHash("sha256").update(key).update(text).digest("base64url");
+    characters += text.length;
+    const isRun = (type === "tool_use" || type === "tool_result") && type === lines[index - 1]?.type;
+    if (!isRun) position++;
+    // If a line has several breakpoints, the first lives longest.
+    return { key, tokens: Math.ceil(characters / charactersPerToken), index, position, ttl: marks[0]?.ttl };
+  });
 }

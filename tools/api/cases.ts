@@ -4,15 +4,17 @@
  */
 import type Anthropic from "@anthropic-ai/sdk";
 import { BINDING_BETA } from "./betas.ts";
-import type { Rule } from "./rejection.ts";
+import type { Rule } from "./errors.ts";
 import type { Model } from "./server.ts";
 
 type Conversation = { system: string; tools: Anthropic.Tool[]; messages: Anthropic.MessageParam[] };
+/** How a request is answered. If it's accepted, the message is empty or says what was ignored. */
+export type Answer = { status: number; message: string; rule?: Rule };
 export type Case = {
-  rules: Rule[];
   name: string;
-  /** The status and message, or `accepted`. A `…` stands for any text. */
-  expected: string;
+  expected: Answer;
+  /** The rules that an accepted request almost breaks. */
+  almost?: Rule[];
   /** Fields that replace or extend those of BASE, or the whole body as a string. */
   sends: object | string;
   /** `null` removes a header that the SDK would send. */
@@ -31,6 +33,8 @@ const TOOLS: Anthropic.Tool[] = [
 ];
 const MORE: Anthropic.Tool = { name: "more", input_schema: { type: "object" } };
 export const CACHE = { type: "ephemeral" } as const;
+export const HOUR = { type: "ephemeral", ttl: "1h" } as const;
+const SHORT = { type: "ephemeral", ttl: "5m" };
 export const SUMMARIZED = { type: "adaptive", display: "summarized" } as const;
 const GREY = "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAAAAAA6mKC9AAAAD0lEQVR42mNoQAMMI1sAAAUMgAHjM1mKAAAAAElFTkSuQmCC";
 const image = (data: string) => ({ type: "image", source: { type: "base64", media_type: "image/png", data } });
@@ -64,8 +68,6 @@ const TAG = (tag: string, tags: string) =>
   `Input tag '${tag}' found using 'type' does not match any of the expected tags: ${tags}`;
 const NAME = (length: number) => `String should match pattern '^[a-zA-Z0-9_-]{1,${length}}$'`;
 const TOO_MANY = "max_tokens: 128001 > 128000, which is the maximum allowed number of output tokens for …";
-const BLANK = "messages: text content blocks must contain non-whitespace text";
-const EMPTY = "all messages must have non-empty content except for the optional final assistant message";
 const FIRST = "use the top-level 'system' parameter for the initial system prompt…";
 const PRECEDE = "role 'system' must precede an 'assistant' message or end the array…";
 const BETWEEN =
@@ -73,6 +75,8 @@ const BETWEEN =
 const FORCED = "Thinking may not be enabled when tool_choice forces tool use.";
 const PREFILL = "This model does not support assistant message prefill. The conversation must end with a user message.";
 const BREAKPOINTS = "A maximum of 4 blocks with cache_control may be provided. Found 5.";
+const LATE = (at: string) =>
+  `${at}.ttl: a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. Note that blocks are processed in the following order: \`tools\`, \`system\`, \`messages\`.`;
 const NO_TOOLS = "Requests which include `tool_use` or `tool_result` blocks must define tools.";
 const WITHOUT = (type: string) =>
   `"thinking.type.${type}" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.`;
@@ -88,11 +92,13 @@ const UNASKED = (at: string, id: string) =>
   `${at}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${id}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`;
 const NOT_JSON = "The request body is not valid JSON: ";
 
-/** For each rule, the API's messages and the requests that get them. The status is 400 if the message names none. */
-const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object | string | (object | string)[]>> = {
-  credential: { "401 x-api-key header is required": {} },
+type Requests = object | string | (object | string)[];
+const STATUSES: { [rule in Rule]?: number } = { credential: 401, "body size": 413, "model name": 404 };
+/** For each rule, the API's messages and the requests that get them. A `…` stands for any text. */
+const REJECTED: { [rule in Exclude<Rule, "thinking binding">]: Record<string, Requests> } = {
+  credential: { "x-api-key header is required": {} },
   version: { "anthropic-version: header is required": {} },
-  "body size": { "413 Request exceeds the maximum size": padded(34e6) },
+  "body size": { "Request exceeds the maximum size": padded(34e6) },
   "body is JSON": {
     [`${NOT_JSON}…`]: "{",
     [`${NOT_JSON}no low surrogate in string…`]: { messages: [{ role: "user", content: "\ud83d" }] },
@@ -153,7 +159,7 @@ const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object 
     }),
   },
   "beta header": { "Unexpected value(s) `nonsense-2026-01-01` for the `anthropic-beta` header. …": {} },
-  "model name": { "404 model: gpt-4": { model: "gpt-4" } },
+  "model name": { "model: gpt-4": { model: "gpt-4" } },
   "kind of block": {
     [`messages.0.content.0: ${TAG("sound", BLOCKS)}`]: first({ type: "sound" }),
     [`tool_choice: ${TAG("all", "'auto', 'any', 'tool', 'none'")}`]: { tool_choice: { type: "all" } },
@@ -163,8 +169,8 @@ const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object 
     "`top_p` is deprecated for this model.": { top_p: 1 },
     "`top_k` is deprecated for this model.": { top_k: 1 },
   },
+  "thinking off": { [BETWEEN]: { thinking: { type: "disabled" } } },
   "thinking type": {
-    [BETWEEN]: { thinking: { type: "disabled" } },
     [WITHOUT("disabled")]: { model: "claude-opus-5-5", thinking: { type: "disabled" } },
     [WITHOUT("between_tools")]: { model: "claude-haiku-5-5", thinking: { type: "between_tools" } },
     [WITHOUT("enabled")]: { thinking: { type: "enabled", budget_tokens: 2000 } },
@@ -185,18 +191,21 @@ const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object 
   "system role on old models": {
     "role 'system' is not supported on this model": { model: "claude-haiku-4-5", ...history(system(text())) },
   },
-  "place of a system message": {
-    [`messages.0: ${FIRST}`]: { messages: [system(text()), HELLO] },
-    [`messages.2: ${PRECEDE}`]: history(system(text()), system(text()), HELLO),
+  "system message first": { [`messages.0: ${FIRST}`]: { messages: [system(text()), HELLO] } },
+  "system message before user": { [`messages.2: ${PRECEDE}`]: history(system(text()), system(text()), HELLO) },
+  "empty assistant message": {
+    "messages.1: all messages must have non-empty content except for the optional final assistant message": history(
+      assistant(),
+      HELLO,
+    ),
   },
   "empty message": {
-    [`messages.1: ${EMPTY}`]: history(assistant(), HELLO),
     "messages.1: user messages must have non-empty content": history({ role: "user", content: "" }),
     "messages.1: …": history(system()),
   },
+  "empty text": { "messages: text content blocks must be non-empty": first(text({ text: "" })) },
   "blank text": {
-    "messages: text content blocks must be non-empty": first(text({ text: "" })),
-    [BLANK]: { messages: [{ role: "user", content: " " }] },
+    "messages: text content blocks must contain non-whitespace text": { messages: [{ role: "user", content: " " }] },
     "…must contain non-whitespace text": history(system(text({ text: " " }))),
   },
   "tools defined": { [NO_TOOLS]: { messages: [HELLO, assistant(use("a")), user(result("a"))] } },
@@ -232,6 +241,14 @@ const REJECTED: Record<Exclude<Rule, "thinking binding">, Record<string, object 
       { ...history(assistant(use("a")), user(result("a", { content: breakpoints(4) }))), cache_control: CACHE },
     ],
   },
+  "cache lifetimes": {
+    [LATE("messages.0.content.1.cache_control")]: first(text({ cache_control: CACHE }), text({ cache_control: HOUR })),
+    [LATE("cache_control")]: { system: [text({ cache_control: CACHE })], cache_control: HOUR },
+    [LATE("messages.2.content.0.content.0.cache_control")]: {
+      ...history(assistant(use("a")), user(result("a", { content: [text({ cache_control: HOUR })] }))),
+      tools: [{ ...TOOLS[0], cache_control: SHORT }],
+    },
+  },
   "prompt too long": { "prompt is too long: … tokens > … maximum": words(1_200_000) },
 };
 
@@ -251,7 +268,7 @@ const OLD = { model: "claude-haiku-4-5", max_tokens: 2_000 };
 
 /** For each accepted request, the rules that it almost breaks. */
 const ACCEPTED: Record<string, [Rule[], object | string, Case["headers"]?]> = {
-  "one message": [["credential", "version", "no messages", "prefill", "sampling", "blank text"], {}],
+  "one message": [["credential", "version", "no messages", "prefill", "sampling", "empty text", "blank text"], {}],
   "31 MB, nearly all spaces": [["body size"], padded(31e6)],
   "a whole surrogate pair, and half of one in text": [
     ["body is JSON"],
@@ -272,7 +289,7 @@ const ACCEPTED: Record<string, [Rule[], object | string, Case["headers"]?]> = {
     BETAS,
   ],
   "an effort without content, and betas": [
-    ["empty message", "place of a system message"],
+    ["empty message", "system message first", "system message before user"],
     history(EFFORT, HELLO),
     BETAS,
   ],
@@ -285,7 +302,7 @@ const ACCEPTED: Record<string, [Rule[], object | string, Case["headers"]?]> = {
     history(assistant(use("a")), user(result("a", { content: [SEARCH, REFERENCE, image(GREY)] }))),
   ],
   "a system message before a reply, and two at the end": [
-    ["system role on old models", "place of a system message", "role of a message"],
+    ["system role on old models", "system message first", "system message before user", "role of a message"],
     history(system(text()), assistant(text()), HELLO, system(text()), system(text())),
   ],
   "an assistant message at the start": [["role of a message"], { messages: [assistant(text()), HELLO] }],
@@ -312,10 +329,14 @@ const ACCEPTED: Record<string, [Rule[], object | string, Case["headers"]?]> = {
     ["field value", "thinking on old models"],
     { thinking: { type: "adaptive", display: "omitted" } },
   ],
-  "thinking between tools": [["thinking type"], { thinking: { type: "between_tools" } }],
+  "thinking between tools": [["thinking off", "thinking type"], { thinking: { type: "between_tools" } }],
   "a system prompt in blocks": [["blank system"], { system: [text()] }],
-  "two messages of one role": [["list too long", "empty message"], history(HELLO)],
+  "two messages of one role": [["list too long", "empty message", "empty assistant message"], history(HELLO)],
   "four breakpoints": [["cache breakpoints"], first(...breakpoints(4))],
+  "breakpoints for an hour, then for five minutes": [
+    ["cache lifetimes"],
+    { ...first(text({ cache_control: HOUR })), system: [text({ cache_control: HOUR })], cache_control: SHORT },
+  ],
   "results in another order than the calls, which came in two messages, and a text after them": [
     ["call without result", "one result a call", "ids of calls", "result without call"],
     history(assistant(use("a")), assistant(use("b")), user(result("b")), user(result("a"), text())),
@@ -362,16 +383,21 @@ const openWith = (text: string) => (conversation: Conversation) => {
 };
 
 /** How the real API continues this message depends on the case. */
-const unbound = (at: string) => `400 messages.${at}: Invalid \`signature\` in \`thinking\` block…`;
-const DROPPED = "accepted, dropped messages.1.content.0, messages.3.content.0, messages.5.content.0";
+const unbound = (at: string): Answer => ({
+  status: 400,
+  rule: "thinking binding",
+  message: `messages.${at}: Invalid \`signature\` in \`thinking\` block…`,
+});
+const AS_IT_IS = { status: 200, message: "" };
+const DROPPED = { status: 200, message: "dropped messages.1.content.0, messages.3.content.0, messages.5.content.0" };
 
 /** How the API answers each edit of a conversation with signed thinking. An error names the first invalid block. */
-const BINDING: Record<string, [expected: string, edit: Edit, sends?: object]> = {
-  "a message is added": ["accepted", ({ messages }) => messages.push(HELLO)],
-  "a text is written as a block with a breakpoint": ["accepted", openWith(PUZZLE)],
-  "the oldest thinking goes": ["accepted", (conversation) => blocks(conversation, 1).shift()],
+const BINDING: Record<string, [expected: Answer, edit: Edit, sends?: object]> = {
+  "a message is added": [AS_IT_IS, ({ messages }) => messages.push(HELLO)],
+  "a text is written as a block with a breakpoint": [AS_IT_IS, openWith(PUZZLE)],
+  "the oldest thinking goes": [AS_IT_IS, (conversation) => blocks(conversation, 1).shift()],
   "all thinking goes, and a result is cleared": [
-    "accepted",
+    AS_IT_IS,
     (conversation) => {
       for (const i of [1, 3, 5]) blocks(conversation, i).shift();
       blocks(conversation, 2)[0].content = "(cleared)";
@@ -411,23 +437,22 @@ const HEADERS: { [rule in Rule]?: Case["headers"] } = {
   "beta header": { "anthropic-beta": "nonsense-2026-01-01" },
 };
 
-export const CASES: Case[] = [
-  ...Object.entries(REJECTED).flatMap(([key, messages]) => {
-    const rule = key as keyof typeof REJECTED;
-    return Object.entries(messages).flatMap(([message, requests]) =>
-      [requests].flat().map((sends, i): Case => {
-        const expected = /^\d{3} /.test(message) ? message : `400 ${message}`;
-        const name = i === 0 ? message : `(${i + 1}) ${message}`;
-        return { rules: [rule], name, expected, sends, headers: HEADERS[rule], isLarge: LARGE.includes(rule) };
-      }),
-    );
-  }),
-  ...Object.entries(ACCEPTED).map(([name, [rules, sends, headers]]): Case => {
-    const isLarge = typeof sends === "string" || rules.includes("prompt too long");
-    return { rules, name, expected: "accepted", sends, headers, isLarge };
-  }),
-  ...Object.entries(BINDING).map(([name, [expected, edit, sends = { thinking: bound("error") }]]): Case => {
-    const headers = "thinking" in sends ? BETA : undefined;
-    return { rules: ["thinking binding"], name: `thinking: ${name}`, expected, edit, sends, headers };
-  }),
-];
+const rejected = Object.entries(REJECTED).flatMap(([key, messages]) => {
+  const rule = key as keyof typeof REJECTED;
+  return Object.entries(messages).flatMap(([message, requests]) =>
+    [requests].flat().map((sends, i): Case => {
+      const name = i === 0 ? message : `(${i + 1}) ${message}`;
+      const expected = { status: STATUSES[rule] ?? 400, message, rule };
+      return { name, expected, sends, headers: HEADERS[rule], isLarge: LARGE.includes(rule) };
+    }),
+  );
+});
+const accepted = Object.entries(ACCEPTED).map(([name, [almost, sends, headers]]): Case => {
+  const isLarge = typeof sends === "string" || almost.includes("prompt too long");
+  return { name, expected: AS_IT_IS, almost, sends, headers, isLarge };
+});
+const binding = Object.entries(BINDING).map(([name, [expected, edit, sends = { thinking: bound("error") }]]): Case => {
+  const headers = "thinking" in sends ? BETA : undefined;
+  return { name: `thinking: ${name}`, expected, almost: ["thinking binding"], edit, sends, headers };
+});
+export const CASES: Case[] = [...rejected, ...accepted, ...binding];

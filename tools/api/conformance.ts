@@ -11,35 +11,38 @@ import { createInterface } from "node:readline/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
-import { dollarsForInput, IN_INPUT_TOKENS } from "../trace/prices.ts";
-import { BASE, CASES, type Case, START } from "./cases.ts";
-import { ask, converse, describeServer, TALK_REPLIES, type Talk } from "./talk.ts";
+import { type Answer, BASE, CASES, type Case, START } from "./cases.ts";
+import { ask, converse, describeServer, TALK_REPLIES, type Talk, wordsOf } from "./talk.ts";
 
 const CREDENTIALS = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"];
 
-type Result = Pick<Case, "rules" | "name" | "expected"> & {
-  /** Worded like `expected`, or the reason why the case couldn't be tried. */
-  answer: string;
-  verdict: "same" | "reworded" | "differs" | "not tried";
-};
+/** Dollars at the price of Sonnet 5.5, without and with the largest requests. Rejected requests are free. */
+const COST = { small: "0.14", all: "0.50" };
+
+type Verdict = "same" | "reworded" | "differs" | "not tried";
+/** The reason is why the case couldn't be tried. */
+type Result = { verdict: Verdict; answer?: Answer; reason?: string };
 
 // --- one case --------------------------------------------------------------------------------------------------------
 
-/** Returns whether an answer is the expected one, in which a `…` stands for any text. */
-function isSame(answer: string, expected: string): boolean {
+/** Returns whether a text is the expected one, in which a `…` stands for any text. */
+function fits(text: string, expected: string): boolean {
   const parts = expected.split("…").map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
-  return new RegExp(`^${parts.join("[^]*")}$`).test(answer);
+  return new RegExp(`^${parts.join("[^]*")}$`).test(text);
 }
 
-function compareAnswers(answer: string, expected: string): Result["verdict"] {
-  if (isSame(answer, expected)) return "same";
-  const isRejection = /^\d/.test(answer);
-  return isRejection && answer.slice(0, 3) === expected.slice(0, 3) ? "reworded" : "differs";
+function compareAnswers(answer: Answer, expected: Answer): Verdict {
+  if (answer.status !== expected.status) return "differs";
+  if (fits(answer.message, expected.message)) return "same";
+  return answer.status === 200 ? "differs" : "reworded";
 }
 
 /** Tries a case. Never throws. */
-export async function tryCase(client: Anthropic, { edit, sends, headers, ...row }: Case, talk: Talk): Promise<Result> {
-  const { rules, name, expected } = row;
+export async function tryCase(
+  client: Anthropic,
+  { edit, sends, headers, expected }: Case,
+  talk: Talk,
+): Promise<Result> {
   try {
     let body: object | string = typeof sends === "string" ? sends : { ...BASE, ...sends };
     if (edit && typeof sends === "object") {
@@ -50,36 +53,23 @@ export async function tryCase(client: Anthropic, { edit, sends, headers, ...row 
       body = { ...BASE, ...conversation, ...sends };
     }
     const answer = await ask(client, body, headers);
-    return { rules, name, expected, answer, verdict: compareAnswers(answer, expected) };
+    return { verdict: compareAnswers(answer, expected), answer };
   } catch (error) {
-    return { rules, name, expected, answer: error instanceof Error ? error.message : `${error}`, verdict: "not tried" };
+    return { verdict: "not tried", reason: error instanceof Error ? error.message : `${error}` };
   }
 }
 
 // --- the whole table -------------------------------------------------------------------------------------------------
 
-/** Returns dollars at the price of Sonnet 5.5, for replies of 200 tokens. Rejected requests are free. */
-function estimateCost(cases: Case[]): number {
-  let input = TALK_REPLIES * 5_000;
-  let output = TALK_REPLIES * 1_000;
-  for (const { expected, sends, edit } of cases) {
-    if (!expected.startsWith("accepted") || typeof sends === "string") continue;
-    const { max_tokens } = { ...BASE, ...sends };
-    input += (edit ? 4_000 : 500) + JSON.stringify(sends).length / 3;
-    output += Math.min(max_tokens, 200);
-  }
-  return dollarsForInput(input + output * IN_INPUT_TOKENS.output);
-}
-
 const shorten = (name: string) => (name.length > 96 ? `${name.slice(0, 95)}…` : name);
 
 type Print = (line: string) => void;
 
-function printResult({ verdict, rules, name, expected, answer }: Result, print: Print): void {
-  print(`${verdict.padEnd(9)}  ${rules[0]?.padEnd(24)}  ${shorten(name)}`);
-  if (verdict === "differs" || verdict === "reworded")
-    print(`             expected: ${expected}\n             answered: ${answer}`);
-  if (verdict === "not tried") print(`             ${answer}`);
+function printResult({ name, expected, almost }: Case, { verdict, answer, reason }: Result, print: Print): void {
+  print(`${verdict.padEnd(9)}  ${(expected.rule ?? almost?.[0])?.padEnd(26)}  ${shorten(name)}`);
+  if (reason) print(`             ${hide(reason)}`);
+  if (!answer || verdict === "same") return;
+  print(`             expected: ${wordsOf(expected)}\n             answered: ${hide(wordsOf(answer))}`);
 }
 
 /** Removes the key, which a server may have repeated in an error. */
@@ -114,7 +104,7 @@ async function runCases(args: string[], print: Print): Promise<boolean> {
   const client = new Anthropic({ baseURL: values.server, maxRetries: 8, logLevel: "off", ...placeholderKey });
   const cases = CASES.filter(({ isLarge }) => values.all || !isLarge);
   const left = CASES.length - cases.length;
-  const cost = estimateCost(cases).toFixed(2);
+  const cost = values.all ? COST.all : COST.small;
   const to = `${client.baseURL}, to ${BASE.model}, with ${credential ?? "no key"}`;
   print(`${cases.length + TALK_REPLIES} requests to ${to}: about $${cost} at the price of Sonnet 5.5.`);
   if (!values.yes && !(await mayStart())) return false;
@@ -122,14 +112,13 @@ async function runCases(args: string[], print: Print): Promise<boolean> {
   const talk = await converse(client);
   for (const line of describeServer(talk)) print(hide(line));
   print("");
-  const results: Result[] = [];
+  const verdicts: Verdict[] = [];
   for (const each of cases) {
     const result = await tryCase(client, each, talk);
-    result.answer = hide(result.answer);
-    results.push(result);
-    printResult(result, print);
+    verdicts.push(result.verdict);
+    printResult(each, result, print);
   }
-  const count = (verdict: Result["verdict"]) => results.filter((result) => result.verdict === verdict).length;
+  const count = (verdict: Verdict) => verdicts.filter((each) => each === verdict).length;
   const same = `${count("same") + count("reworded")} the same, ${count("reworded")} of them in other words`;
   const large = left > 0 ? `; ${left} left out, which --all sends` : "";
   print(`\n${same}; ${count("differs")} differ, ${count("not tried")} could not be tried${large}`);

@@ -1,4 +1,16 @@
-/** The failures that a test can order from the server. */
+/** The failures that a test can order from the server. They wrap two steps: asking the model, and encoding its answer. */
+import { errorBody, Rejection } from "./errors.ts";
+import {
+  type Answer,
+  asEvent,
+  type Draft,
+  draftsOf,
+  encode,
+  fitReply,
+  lengthOf,
+  type Reply,
+  type Room,
+} from "./replies.ts";
 
 /** Orders the failure of one request. */
 export type Failure =
@@ -18,3 +30,58 @@ export type Failure =
   | { kind: "refusal" }
   /** The input of each call is invalid JSON. */
   | { kind: "broken_json" };
+
+/** Returns the model's reply as a draft that fits into the room, or throws a Rejection if a status was ordered. */
+export function askWith(failure: Failure | undefined, model: () => Reply, room: Room) {
+  if (failure?.kind === "status") throw new Rejection(failure.status, failure.message, undefined, failure.retryAfter);
+  const reply = model();
+  const drafts = draftsOf(reply);
+  const halfway = lengthOf(drafts) - Math.ceil((drafts.at(-1)?.generated.length ?? 0) / 2);
+  switch (failure?.kind) {
+    case "max_tokens":
+      return fitReply(reply, drafts, { ...room, output: Math.min(room.output, halfway) });
+    case "context_window":
+      return fitReply(reply, drafts, { ...room, window: Math.min(room.window, halfway) });
+    case "refusal":
+      return fitReply({ ...reply, stop_reason: "refusal" }, drafts, room);
+    case "broken_json":
+      return fitReply(reply, drafts.map(breakJson), room);
+    default:
+      return fitReply(reply, drafts, room);
+  }
+}
+
+const breakJson = ({ block, generated }: Draft): Draft => ({
+  block,
+  generated: block.type === "tool_use" ? generated.replace('"', "") : generated,
+});
+
+/** The body of an answer, of which each chunk is sent after a delay in milliseconds. */
+export type Encoded = {
+  type?: string;
+  chunks: string[];
+  delay?: number;
+  /** Whether the connection breaks after the chunks. */
+  breaks?: boolean;
+  /** What the journal says about an answer that isn't whole. */
+  error?: string;
+};
+
+/** Encodes an answer, or throws a Rejection if a plain one is to fail. */
+export function encodeWith(failure: Failure | undefined, answer: Answer, requestId: string): Encoded {
+  const { type, chunks } = encode(answer);
+  const half = chunks.slice(0, Math.floor(chunks.length / 2)); // empty for a plain answer
+  switch (failure?.kind) {
+    case "drop":
+      return { type, chunks: half, breaks: true, error: "drop" };
+    case "error_event": {
+      const overloaded = new Rejection(529);
+      if (!answer.isStream) throw overloaded;
+      return { type, chunks: [...half, asEvent("error", errorBody(overloaded, requestId))], error: "error_event" };
+    }
+    case "slow":
+      return { type, chunks, delay: failure.delay };
+    default:
+      return { type, chunks };
+  }
+}

@@ -1,5 +1,4 @@
 /** The features that each model accepts, from the migration guides of November 2026. */
-import { Rejection } from "./rejection.ts";
 
 type Feature =
   | "adaptive"
@@ -25,8 +24,4 @@ const MODELS: [name: RegExp, accepts: Feature[]][] = [
 export function accepts(model: string, feature: Feature): boolean {
   const name = model.replace(/^claude-/, "").replace(/-(\d{8}|latest)$/, "");
   return MODELS.find(([pattern]) => pattern.test(name))?.[1].includes(feature) ?? false;
-}
-
-export function checkModel(model: string): void {
-  if (!model.startsWith("claude-")) throw new Rejection(404, `model: ${model}`, "model name");
 }

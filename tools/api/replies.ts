@@ -1,9 +1,10 @@
 /** Turns a model's reply into a message of the API, with ids, signatures and usage, and into stream events. */
 import { randomBytes } from "node:crypto";
 import type Anthropic from "@anthropic-ai/sdk";
-import type { Lookup } from "./cache.ts";
-import type { Failure } from "./failures.ts";
-import { promptLine } from "./prompt.ts";
+import { BINDING_BETA } from "./betas.ts";
+import type { Price } from "./cache.ts";
+import { promptText } from "./prompt.ts";
+import type { ParsedRequest } from "./request.ts";
 import { type Chain, sign } from "./thinking.ts";
 
 export type ReplyBlock =
@@ -28,16 +29,12 @@ export const newId = (prefix: string): string => prefix + randomBytes(12).toStri
 
 // --- drafts ----------------------------------------------------------------------------------------------------------
 
-function draftsOf(reply: Reply, failure: Failure["kind"] | undefined): Draft[] {
-  const content = [...reply.content];
-  const first = content[0]?.type;
-  if (reply.thinks !== false && (first === "text" || first === "tool_use"))
-    content.unshift({ type: "thinking", thinking: "Looking at what is needed next." });
-  return content.map((block) => {
-    const generated = generatedFor(block);
-    const isBroken = failure === "broken_json" && block.type === "tool_use";
-    return { block, generated: isBroken ? generated.replace('"', "") : generated };
-  });
+/** Returns a draft for each block of a reply, and for the thinking before it. */
+export function draftsOf({ content, thinks }: Reply): Draft[] {
+  const isThoughtless = content[0]?.type === "text" || content[0]?.type === "tool_use";
+  const thought: ReplyBlock = { type: "thinking", thinking: "Looking at what is needed next." };
+  const blocks = isThoughtless && thinks !== false ? [thought, ...content] : content;
+  return blocks.map((block) => ({ block, generated: generatedFor(block) }));
 }
 
 function generatedFor(block: ReplyBlock): string {
@@ -46,7 +43,20 @@ function generatedFor(block: ReplyBlock): string {
   return block.type === "tool_use" ? JSON.stringify(block.input === undefined ? {} : block.input) : "";
 }
 
-const lengthOf = (drafts: Draft[]): number => drafts.reduce((sum, { generated }) => sum + generated.length, 0);
+export const lengthOf = (drafts: Draft[]): number => drafts.reduce((sum, { generated }) => sum + generated.length, 0);
+
+/** How many characters a reply may have: what `max_tokens` allows, and what is left of the context window. */
+export type Room = { output: number; window: number };
+type Drafted = { drafts: Draft[]; stop_reason: Anthropic.StopReason };
+
+/** Cuts drafts that don't fit into the room, and decides on the stop reason. */
+export function fitReply({ content, stop_reason }: Reply, drafts: Draft[], { output, window }: Room): Drafted {
+  if (lengthOf(drafts) > window && window < output)
+    return { drafts: cutDrafts(drafts, window), stop_reason: "model_context_window_exceeded" };
+  if (lengthOf(drafts) > output) return { drafts: cutDrafts(drafts, output), stop_reason: "max_tokens" };
+  const calls = content.some(({ type }) => type === "tool_use");
+  return { drafts, stop_reason: stop_reason ?? (calls ? "tool_use" : "end_turn") };
+}
 
 /** Keeps the first `limit` characters of a reply and drops the blocks that would begin after them. */
 function cutDrafts(drafts: Draft[], limit: number): Draft[] {
@@ -59,56 +69,68 @@ function cutDrafts(drafts: Draft[], limit: number): Draft[] {
   });
 }
 
-/** Drafts a reply that fits into `room`, given in characters, and decides on its stop reason. */
-export function draftReply(
-  reply: Reply,
-  failure: Failure["kind"] | undefined,
-  room: { output: number; window: number },
-) {
-  const drafts = draftsOf(reply, failure);
-  const ending = (stop_reason: Anthropic.StopReason, kept = drafts) => ({ drafts: kept, stop_reason });
-  const halfway = lengthOf(drafts) - Math.ceil((drafts.at(-1)?.generated.length ?? 0) / 2);
-  const output = failure === "max_tokens" ? Math.min(halfway, room.output) : room.output;
-  const window = failure === "context_window" ? Math.min(halfway, room.window) : room.window;
-  if (lengthOf(drafts) > Math.min(output, window))
-    return window < output
-      ? ending("model_context_window_exceeded", cutDrafts(drafts, window))
-      : ending("max_tokens", cutDrafts(drafts, output));
-  if (failure === "refusal") return ending("refusal");
-  return ending(reply.stop_reason ?? (reply.content.some(({ type }) => type === "tool_use") ? "tool_use" : "end_turn"));
-}
-
 // --- the message -----------------------------------------------------------------------------------------------------
 
 /** Returns the blocks as the client gets them, each signature bound to everything before it. */
-export function finishBlocks(drafts: Draft[], isShown: boolean, chain: Chain): Anthropic.ContentBlock[] {
+export function finishBlocks(
+  drafts: Draft[],
+  thinking: ParsedRequest["thinking"],
+  chain: Chain,
+): Anthropic.ContentBlock[] {
+  const isShown = thinking?.type === "adaptive" && thinking.display === "summarized";
   return drafts.map(({ block, generated }): Anthropic.ContentBlock => {
     if (block.type === "redacted_thinking") return { type: "redacted_thinking", data: sign(chain, "") };
     if (block.type === "thinking") {
       const thinking = isShown ? generated : "";
       return { type: "thinking", thinking, signature: sign(chain, thinking) };
     }
-    const sent = block.type === "text" ? finishText(generated) : finishCall(block, generated);
-    // The client can't send blank text back, so no signature may depend on it.
-    if (sent.type !== "text" || sent.text.trim()) chain.said.update(promptLine("assistant", sent).text);
-    return sent;
+    if (block.type === "text") {
+      // The client can't send blank text back, so no signature may depend on it.
+      if (generated.trim()) chain.said.update(promptText("assistant", { type: "text", text: generated }));
+      return { type: "text", text: generated, citations: null };
+    }
+    const input = generated === generatedFor(block) ? JSON.parse(generated) : {};
+    const call = { type: "tool_use" as const, id: block.id ?? newId("toolu_"), name: block.name, input };
+    chain.said.update(promptText("assistant", call));
+    return { ...call, caller: { type: "direct" } };
   });
 }
 
-const finishText = (text: string): Anthropic.TextBlock => ({ type: "text", text, citations: null });
+type Finished = Pick<Anthropic.Message, "content" | "stop_reason" | "usage">;
 
-function finishCall(block: Extract<ReplyBlock, { type: "tool_use" }>, generated: string): Anthropic.ToolUseBlock {
-  const input = generated === generatedFor(block) ? JSON.parse(generated) : {};
-  return { type: "tool_use", id: block.id ?? newId("toolu_"), name: block.name, input, caller: { type: "direct" } };
+/** Returns the message that answers a request. `dropped` has the paths of the thinking that it ignored. */
+export function messageOf({ model, betas }: ParsedRequest, reply: Finished, dropped: string[]): Anthropic.Message {
+  const { stop_reason } = reply;
+  const input_transformations = dropped.map((path) => ({
+    type: "thinking_dropped",
+    path,
+    reason: "prefix_binding_mismatch",
+  }));
+  return {
+    id: newId("msg_"),
+    type: "message",
+    role: "assistant",
+    model,
+    ...reply,
+    stop_sequence: null,
+    stop_details: stop_reason === "refusal" ? { type: "refusal", category: null, explanation: null } : null,
+    container: null,
+    diagnostics: null,
+    ...(betas.includes(BINDING_BETA) && { input_transformations }),
+  };
 }
 
-export function countUsage(prompt: Lookup, drafts: Draft[], charactersPerToken: number): Anthropic.Usage {
+export function usageOf(
+  { tokens, read, written }: Price,
+  drafts: Draft[],
+  charactersPerToken: number,
+): Anthropic.Usage {
   const tokensIn = (drafts: Draft[]) => Math.ceil(lengthOf(drafts) / charactersPerToken);
   return {
-    input_tokens: prompt.tokens - prompt.read - prompt.written,
-    cache_read_input_tokens: prompt.read,
-    cache_creation_input_tokens: prompt.written,
-    cache_creation: { ephemeral_5m_input_tokens: prompt.written, ephemeral_1h_input_tokens: 0 },
+    input_tokens: tokens - read - written["5m"] - written["1h"],
+    cache_read_input_tokens: read,
+    cache_creation_input_tokens: written["5m"] + written["1h"],
+    cache_creation: { ephemeral_5m_input_tokens: written["5m"], ephemeral_1h_input_tokens: written["1h"] },
     output_tokens: tokensIn(drafts), // includes thinking, even when it isn't shown
     output_tokens_details: { thinking_tokens: tokensIn(drafts.filter(({ block }) => block.type === "thinking")) },
     inference_geo: null,
@@ -118,12 +140,24 @@ export function countUsage(prompt: Lookup, drafts: Draft[], charactersPerToken: 
   };
 }
 
-// --- the events of a stream ------------------------------------------------------------------------------------------
+// --- the body --------------------------------------------------------------------------------------------------------
 
-export type StreamEvent = Anthropic.RawMessageStreamEvent | { type: "ping" };
+/** A message, and a draft for each of its blocks. */
+export type Answer = { message: Anthropic.Message; drafts: Draft[]; isStream: boolean };
 
-/** Yields the stream events of a message. `drafts` has one draft for each of its blocks. */
-export function* eventsOf(message: Anthropic.Message, drafts: Draft[]): Generator<StreamEvent> {
+export const asEvent = (type: string, data: string): string => `event: ${type}\ndata: ${data}\n\n`;
+
+/** Returns the content type of an answer and its chunks: the events of a stream, or the whole message. */
+export function encode({ message, drafts, isStream }: Answer): { type: string; chunks: string[] } {
+  if (!isStream) return { type: "application/json", chunks: [JSON.stringify(message)] };
+  const chunks = Array.from(eventsOf(message, drafts), (event) => asEvent(event.type, JSON.stringify(event)));
+  return { type: "text/event-stream; charset=utf-8", chunks };
+}
+
+type StreamEvent = Anthropic.RawMessageStreamEvent | { type: "ping" };
+
+/** Yields the stream events of a message. */
+function* eventsOf(message: Anthropic.Message, drafts: Draft[]): Generator<StreamEvent> {
   const { stop_reason, stop_sequence, stop_details, container } = message;
   const { cache_creation, inference_geo, service_tier, speed, ...usage } = message.usage;
   const early = { ...message.usage, output_tokens: 1, output_tokens_details: null };

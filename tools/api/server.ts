@@ -8,31 +8,28 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import type Anthropic from "@anthropic-ai/sdk";
-import { BINDING_BETA, readBetas } from "./betas.ts";
-import { type Cache, countPrompt, lookUp } from "./cache.ts";
-import type { Failure } from "./failures.ts";
+import { readBetas } from "./betas.ts";
+import { type Cache, priceOf } from "./cache.ts";
+import { errorBody, Rejection, type Rule, reject } from "./errors.ts";
+import { askWith, type Encoded, encodeWith, type Failure } from "./failures.ts";
 import { promptLines } from "./prompt.ts";
-import { errorBody, Rejection, type Rule, reject } from "./rejection.ts";
-import {
-  countUsage,
-  type Draft,
-  draftReply,
-  eventsOf,
-  finishBlocks,
-  newId,
-  type Reply,
-  type ReplyBlock,
-  type StreamEvent,
-} from "./replies.ts";
-import { checkRequest } from "./rules.ts";
-import { checkThinking, dropsInvalid } from "./thinking.ts";
+import { finishBlocks, messageOf, newId, type Reply, type ReplyBlock, usageOf } from "./replies.ts";
+import { parseJson, parseRequest } from "./request.ts";
+import { checkRules } from "./rules.ts";
+import { checkThinking } from "./thinking.ts";
 
 export type { Failure, Reply, ReplyBlock };
+
+const LARGEST = 32 * 1024 * 1024; // bytes of a body
 
 // --- interface -------------------------------------------------------------------------------------------------------
 
 /** A function from a request to a reply. If it throws, the request fails with a 500 and that message. */
 export type Model = (request: Anthropic.MessageCreateParams) => Reply;
+
+/** Returns a message's content as blocks, for models: a client may send a string instead. */
+export const contentBlocks = (content: Anthropic.MessageParam["content"]): Anthropic.ContentBlockParam[] =>
+  typeof content === "string" ? [{ type: "text", text: content }] : content;
 
 export type JournalEntry = {
   /** The body as it was sent, whatever its shape, or an empty request if it isn't JSON. */
@@ -60,6 +57,8 @@ export type Server = {
   model: Model;
   /** The context window in tokens, 200,000 by default. */
   contextLimit: number;
+  /** Returns the time in milliseconds, by which cache entries live. That of the process by default. */
+  clock: () => number;
   /** Sent instead of the true usage, as some compatible servers report 1 token, or `{}`. */
   reportedUsage?: Partial<Anthropic.Usage>;
   /** Queues failures. Each request uses up one, even if it is rejected for another reason. */
@@ -78,150 +77,7 @@ export function scripted(...replies: Reply[]): Model {
   };
 }
 
-// --- the answer to a request -----------------------------------------------------------------------------------------
-
-/** State shared by all requests. */
-type State = { server: Server; key: Buffer; cache: Cache; charactersPerToken: number };
-
-type Answer = { message: Anthropic.Message; drafts: Draft[] };
-
-/** Checks the request of a journal entry and has the model answer it. Fills in the entry along the way. */
-function answer(entry: JournalEntry, failure: Failure | undefined, betas: string[], state: State): Answer {
-  const { server, key, cache, charactersPerToken } = state;
-  const { request } = entry;
-  checkRequest(request, betas);
-  const lines = promptLines(request);
-  const now = Date.now();
-  const prompt = lookUp(lines, request.model, cache, now, charactersPerToken);
-  entry.promptTokens = prompt.tokens;
-  if (prompt.tokens > server.contextLimit)
-    reject("prompt too long", `prompt is too long: ${prompt.tokens} tokens > ${server.contextLimit} maximum`);
-  const chain = checkThinking(lines, key, dropsInvalid(request));
-
-  const output = charactersPerToken * request.max_tokens;
-  const window = charactersPerToken * (server.contextLimit - prompt.tokens);
-  const { drafts, stop_reason } = draftReply(server.model(request), failure?.kind, { output, window });
-  const isShown = request.thinking?.type === "adaptive" && request.thinking.display === "summarized";
-  const content = finishBlocks(drafts, isShown, chain);
-  const usage = countUsage(prompt, drafts, charactersPerToken);
-  for (const prefix of prompt.keys) cache.set(prefix, now);
-  Object.assign(entry, { reply: content, stop_reason, usage });
-  const message: Anthropic.Message = {
-    id: newId("msg_"),
-    type: "message",
-    role: "assistant",
-    model: request.model,
-    content,
-    usage,
-    stop_reason,
-    stop_sequence: null,
-    stop_details: stop_reason === "refusal" ? { type: "refusal", category: null, explanation: null } : null,
-    container: null,
-    diagnostics: null,
-  };
-  const transformed = (path: string) => ({ type: "thinking_dropped", path, reason: "prefix_binding_mismatch" });
-  if (betas.includes(BINDING_BETA)) Object.assign(message, { input_transformations: chain.dropped.map(transformed) });
-  if (server.reportedUsage) Object.assign(message, { usage: server.reportedUsage });
-  return { message, drafts };
-}
-
-// --- HTTP ------------------------------------------------------------------------------------------------------------
-
-const LARGEST = 32 * 1024 * 1024; // bytes of a body
-
-function checkHeaders(headers: IncomingMessage["headers"]): void {
-  if (!headers["x-api-key"] && !/^Bearer ./.test(headers.authorization ?? ""))
-    throw new Rejection(401, "x-api-key header is required", "credential");
-  if (!headers["anthropic-version"]) reject("version", "anthropic-version: header is required");
-}
-
-function parseBody(body: string): Anthropic.MessageCreateParams {
-  try {
-    return JSON.parse(body, (key, value) => {
-      const isBroken = !key.isWellFormed() || (typeof value === "string" && !value.isWellFormed());
-      if (isBroken) throw new Error("no low surrogate in string");
-      return value;
-    });
-  } catch (error) {
-    return reject("body is JSON", `The request body is not valid JSON: ${messageOf(error)}`);
-  }
-}
-
-function readRequest({ headers }: IncomingMessage, body: string): Anthropic.MessageCreateParams {
-  if (Buffer.byteLength(body) > LARGEST) throw new Rejection(413, undefined, "body size");
-  checkHeaders(headers);
-  return parseBody(body);
-}
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-
-/** A request and its response. */
-type Exchange = { req: IncomingMessage; res: ServerResponse; requestId: string; entry: JournalEntry };
-
-async function handle(exchange: Exchange, failures: Failure[], state: State): Promise<void> {
-  const { req, res, entry } = exchange;
-  const path = req.url?.split("?")[0];
-  if (req.method === "POST" && path === "/v1/messages/count_tokens") return await countTokens(exchange, state);
-  if (req.method !== "POST" || path !== "/v1/messages") throw new Rejection(404);
-  const body = await text(req);
-  state.server.journal.push(entry);
-  const failure = failures.shift();
-  entry.request = readRequest(req, body);
-  if (failure?.kind === "status") {
-    if (failure.retryAfter !== undefined) res.setHeader("retry-after", failure.retryAfter);
-    throw new Rejection(failure.status, failure.message);
-  }
-  const { message, drafts } = answer(entry, failure, readBetas(req.headers["anthropic-beta"]), state);
-  if (failure?.kind === "drop" || failure?.kind === "error_event") entry.error = failure.kind;
-  if (entry.request.stream) await sendEvents(exchange, [...eventsOf(message, drafts)], failure);
-  else await sendMessage(res, message, failure);
-}
-
-async function countTokens({ req, res, entry }: Exchange, { charactersPerToken }: State): Promise<void> {
-  entry.request = readRequest(req, await text(req));
-  checkRequest(entry.request, readBetas(req.headers["anthropic-beta"]), true);
-  entry.promptTokens = countPrompt(promptLines(entry.request), charactersPerToken);
-  sendJson(res, 200, JSON.stringify({ input_tokens: entry.promptTokens }));
-}
-
-const sendJson = (res: ServerResponse, status: number, body: string) =>
-  res.writeHead(status, { "content-type": "application/json" }).end(body);
-const asEvent = (type: string, data: string): string => `event: ${type}\ndata: ${data}\n\n`;
-
-async function sendEvents({ res, requestId }: Exchange, events: StreamEvent[], failure?: Failure): Promise<void> {
-  res.writeHead(200, { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" });
-  for (const [i, event] of events.entries()) {
-    if (failure?.kind === "slow") await sleep(failure.delay, undefined, { ref: false });
-    if (res.destroyed) return; // the client has left
-    const isHalfway = i === Math.floor(events.length / 2);
-    if (isHalfway && failure?.kind === "error_event")
-      return void res.end(asEvent("error", errorBody(new Rejection(529), requestId)));
-    const chunk = asEvent(event.type, JSON.stringify(event));
-    if (isHalfway && failure?.kind === "drop") return void res.write(chunk, () => res.destroy());
-    res.write(chunk);
-  }
-  res.end();
-}
-
-async function sendMessage(res: ServerResponse, message: Anthropic.Message, failure?: Failure): Promise<void> {
-  if (failure?.kind === "drop") return void res.destroy();
-  if (failure?.kind === "error_event") throw new Rejection(529);
-  if (failure?.kind === "slow") await sleep(failure.delay, undefined, { ref: false });
-  sendJson(res, 200, JSON.stringify(message));
-}
-
-function sendError({ res, requestId, entry }: Exchange, error: unknown): void {
-  const isModelError = !(error instanceof Rejection);
-  const rejection = isModelError ? new Rejection(500, messageOf(error)) : error;
-  entry.status = rejection.status;
-  entry.error = rejection.message;
-  entry.rule = rejection.rule;
-  if (isModelError) res.setHeader("x-should-retry", "false"); // or the SDK would call the model again
-  if (res.destroyed) return; // the client left before its body was read
-  sendJson(res, rejection.status, errorBody(rejection, requestId));
-}
-
-type Settings = Partial<Pick<Server, "model" | "contextLimit">> & {
+type Settings = Partial<Pick<Server, "model" | "contextLimit" | "clock">> & {
   /** UTF-16 units, 3 by default. */
   charactersPerToken?: number;
   /** Any free port by default. */
@@ -238,7 +94,7 @@ export async function startServer(options: Settings = {}): Promise<Server> {
     const entry: JournalEntry = { request: { model: "", max_tokens: 0, messages: [] }, status: 200, promptTokens: 0 };
     const exchange = { req, res, requestId: newId("req_"), entry };
     res.setHeader("request-id", exchange.requestId);
-    await handle(exchange, failures, state).catch((error) => sendError(exchange, error));
+    await handle(exchange, state).catch((error) => sendError(exchange, error));
     onAnswer?.(entry, `${req.method} ${req.url}`);
   });
   http.keepAliveTimeout = 0; // or a busy machine closes an idle connection while its client sends the next request
@@ -251,6 +107,7 @@ export async function startServer(options: Settings = {}): Promise<Server> {
     journal: [],
     model: scripted(),
     contextLimit: 200_000,
+    clock: () => Date.now(),
     ...settings,
     fail: (...more) => void failures.push(...more),
     close: () =>
@@ -259,6 +116,79 @@ export async function startServer(options: Settings = {}): Promise<Server> {
         http.closeAllConnections();
       }),
   };
-  const state: State = { server, key: randomBytes(32), cache: new Map(), charactersPerToken };
+  const state: State = { server, failures, key: randomBytes(32), cache: new Map(), charactersPerToken };
   return server;
+}
+
+// --- one request -----------------------------------------------------------------------------------------------------
+
+/** What all requests share. */
+type State = { server: Server; failures: Failure[]; key: Buffer; cache: Cache; charactersPerToken: number };
+/** A request and its response. */
+type Exchange = { req: IncomingMessage; res: ServerResponse; requestId: string; entry: JournalEntry };
+
+/** Takes a request through every step: parse, price, ask, finish, encode. Throws a Rejection if it breaks a rule. */
+async function handle({ req, res, entry, requestId }: Exchange, state: State): Promise<void> {
+  const { server, failures, charactersPerToken } = state;
+  const path = req.url?.split("?")[0];
+  const isCount = path === "/v1/messages/count_tokens";
+  if (req.method !== "POST" || !(isCount || path === "/v1/messages")) throw new Rejection(404);
+  const body = await text(req);
+  if (!isCount) server.journal.push(entry);
+  const failure = isCount ? undefined : failures.shift();
+
+  checkHeaders(req.headers, body);
+  entry.request = parseJson(body);
+  const request = parseRequest(entry.request, readBetas(req.headers["anthropic-beta"]), isCount);
+  checkRules(request);
+
+  const lines = promptLines(request);
+  const price = priceOf(lines, request.model, state.cache, server.clock(), charactersPerToken);
+  entry.promptTokens = price.tokens;
+  if (isCount) return send(res, { chunks: [JSON.stringify({ input_tokens: price.tokens })] });
+  const left = server.contextLimit - price.tokens;
+  if (left < 0) reject("prompt too long", `${price.tokens}`, `${server.contextLimit}`);
+  const chain = checkThinking(lines, state.key, request.thinking);
+
+  const room = { output: charactersPerToken * request.max_tokens, window: charactersPerToken * left };
+  const { drafts, stop_reason } = askWith(failure, () => server.model(entry.request), room);
+
+  for (const [key, cached] of price.entries) state.cache.set(key, cached);
+  const content = finishBlocks(drafts, request.thinking, chain);
+  const usage = usageOf(price, drafts, charactersPerToken);
+  Object.assign(entry, { reply: content, stop_reason, usage });
+  const message = messageOf(request, { content, stop_reason, usage }, chain.dropped);
+  if (server.reportedUsage) Object.assign(message, { usage: server.reportedUsage });
+
+  const encoded = encodeWith(failure, { message, drafts, isStream: request.stream }, requestId);
+  entry.error = encoded.error;
+  return send(res, encoded);
+}
+
+function checkHeaders(headers: IncomingMessage["headers"], body: string): void {
+  if (Buffer.byteLength(body) > LARGEST) reject("body size");
+  if (!headers["x-api-key"] && !/^Bearer ./.test(headers.authorization ?? "")) reject("credential");
+  if (!headers["anthropic-version"]) reject("version");
+}
+
+async function send(res: ServerResponse, { type = "application/json", chunks, delay, breaks }: Encoded): Promise<void> {
+  for (const chunk of chunks) {
+    if (delay !== undefined) await sleep(delay, undefined, { ref: false });
+    if (res.destroyed) return; // the client has left
+    if (!res.headersSent) res.writeHead(200, { "content-type": type, "cache-control": "no-cache" });
+    res.write(chunk);
+  }
+  if (breaks) res.socket?.destroySoon();
+  else res.end();
+}
+
+function sendError({ res, requestId, entry }: Exchange, error: unknown): void {
+  const isModelError = !(error instanceof Rejection);
+  const rejection = isModelError ? new Rejection(500, error instanceof Error ? error.message : String(error)) : error;
+  const { status, message, rule, retryAfter } = rejection;
+  Object.assign(entry, { status, error: message, rule });
+  if (isModelError) res.setHeader("x-should-retry", "false"); // or the SDK would call the model again
+  if (retryAfter !== undefined) res.setHeader("retry-after", retryAfter);
+  if (res.destroyed) return; // the client left before its body was read
+  res.writeHead(status, { "content-type": "application/json" }).end(errorBody(rejection, requestId));
 }

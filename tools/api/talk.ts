@@ -1,28 +1,32 @@
 /** Sends requests to a server, and has a conversation that shows whether the lessons run on it. */
 import Anthropic from "@anthropic-ai/sdk";
-import { BASE, CACHE, type Case, START, SUMMARIZED } from "./cases.ts";
+import { type Answer, BASE, CACHE, type Case, START, SUMMARIZED } from "./cases.ts";
 
-/** Returns the status and message of an error about the request, worded as in a case. Throws any other error. */
-function answerOf(error: unknown, headers: Case["headers"] = {}): string {
+/** Returns the answer in an error about the request. Throws any other error. */
+function answerOf(error: unknown, headers: Case["headers"] = {}): Answer {
   // A wrong key, too many requests or a broken connection says nothing about the request.
   const isAnswer = error instanceof Anthropic.APIError && [400, 404, 413, 422].includes(error.status);
   const isExpected = error instanceof Anthropic.AuthenticationError && headers["x-api-key"] === null;
-  if (isAnswer || isExpected) return `${error.status} ${error.apiMessage ?? "without the API's kind of error"}`;
-  throw error;
+  if (!isAnswer && !isExpected) throw error;
+  return { status: error.status, message: error.apiMessage ?? "without the API's kind of error" };
 }
 
-/** Sends a request unchanged. Returns the answer, worded as in a case, and throws if there is none. */
-export async function ask(client: Anthropic, body: object | string, headers: Case["headers"] = {}): Promise<string> {
+/** Sends a request unchanged. Throws if there is no answer. */
+export async function ask(client: Anthropic, body: object | string, headers: Case["headers"] = {}): Promise<Answer> {
   try {
     const json = { "content-type": "application/json", ...headers };
     const message = await client.post<Anthropic.Message>("/v1/messages", { body, headers: json });
     const { input_transformations = [] } = Object(message);
     const dropped = input_transformations.map(({ path = "" }) => path).join(", ");
-    return dropped ? `accepted, dropped ${dropped}` : "accepted";
+    return { status: 200, message: dropped && `dropped ${dropped}` };
   } catch (error) {
     return answerOf(error, headers);
   }
 }
+
+/** Returns an answer in words. */
+export const wordsOf = ({ status, message }: Answer): string =>
+  status === 200 ? `accepted${message && `, ${message}`}` : `${status} ${message}`;
 
 /** The lessons' own settings. */
 const SETTINGS = { max_tokens: 32_000, thinking: SUMMARIZED, cache_control: CACHE };
@@ -51,7 +55,7 @@ export async function converse(client: Anthropic): Promise<Talk> {
     } catch (error) {
       if (error instanceof Anthropic.NotFoundError)
         throw new Error(`${client.baseURL} has no Messages API, or doesn't know ${BASE.model} (404)`);
-      talk.trouble = `it rejects what the lessons send: ${answerOf(error)}`;
+      talk.trouble = `it rejects what the lessons send: ${wordsOf(answerOf(error))}`;
     }
   }
   return talk;

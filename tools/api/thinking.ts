@@ -4,10 +4,9 @@
  * Because each block names the previous one, the server also notices a gap or a changed order.
  */
 import { createHash, createHmac, type Hash } from "node:crypto";
-import type Anthropic from "@anthropic-ai/sdk";
+import { reject } from "./errors.ts";
 import type { Line } from "./prompt.ts";
-import { reject } from "./rejection.ts";
-import { isRecord } from "./shape.ts";
+import type { ParsedRequest } from "./request.ts";
 
 /** The conversation so far, to which the next thinking block is bound. */
 export type Chain = { key: Buffer; said: Hash; previous: string; dropped: string[] };
@@ -15,14 +14,10 @@ export type Chain = { key: Buffer; said: Hash; previous: string; dropped: string
 const macOf = ({ key, said }: Chain, previous: string, shown: string): string =>
   createHmac("sha256", key).update(said.copy().digest()).update(`${previous}.${shown}`).digest("base64url");
 
-/** Returns whether invalid thinking is to be dropped rather than rejected. */
-export function dropsInvalid({ thinking }: Anthropic.MessageCreateParams): boolean {
-  const binding = thinking && "block_binding" in thinking ? thinking.block_binding : undefined;
-  return isRecord(binding) && binding.prefix_mismatch_behavior === "drop_block";
-}
-
-/** Checks each thinking block of a prompt. If `drops` is set, `dropped` lists invalid ones; otherwise they're rejected. */
-export function checkThinking(lines: Line[], key: Buffer, drops: boolean): Chain {
+/** Checks each thinking block of a prompt. Invalid ones are rejected, or dropped if the request asks for that. */
+export function checkThinking(lines: Line[], key: Buffer, settings: ParsedRequest["thinking"]): Chain {
+  const binding = settings?.type === "adaptive" ? settings.block_binding : undefined;
+  const drops = binding?.prefix_mismatch_behavior === "drop_block";
   const chain: Chain = { key, said: createHash("sha256"), previous: "", dropped: [] };
   for (const { text, thinking } of lines) {
     if (!thinking) {
@@ -33,11 +28,7 @@ export function checkThinking(lines: Line[], key: Buffer, drops: boolean): Chain
     const follows = chain.previous === "" || chain.previous === previous;
     if (follows && mac === macOf(chain, previous, thinking.shown)) chain.previous = mac;
     else if (drops) chain.dropped.push(thinking.at);
-    else
-      reject(
-        "thinking binding",
-        `${thinking.at}: Invalid \`signature\` in \`thinking\` block. The block is bound to a different conversation. Remove the block, or set \`thinking.block_binding.prefix_mismatch_behavior\` to "drop_block".`,
-      );
+    else reject("thinking binding", thinking.at);
   }
   return chain;
 }

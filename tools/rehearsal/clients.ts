@@ -1,7 +1,6 @@
 /** The rehearsal model for any client: translates its requests into a lesson's, and the replies back. */
 import type Anthropic from "@anthropic-ai/sdk";
-import { contentBlocks } from "../api/history.ts";
-import type { Model, ReplyBlock } from "../api/server.ts";
+import { contentBlocks, type Model, type ReplyBlock } from "../api/server.ts";
 import { SUMMARY, SUMMARY_REQUEST } from "../lesson/wording.ts";
 import { isSummaryCall, rehearse } from "./model.ts";
 

@@ -4,8 +4,7 @@
  * says that it isn't a language model.
  */
 import type Anthropic from "@anthropic-ai/sdk";
-import { contentBlocks } from "../api/history.ts";
-import type { Model, Reply, ReplyBlock } from "../api/server.ts";
+import { contentBlocks, type Model, type Reply, type ReplyBlock } from "../api/server.ts";
 import { CLEARED, CUT, INTERRUPTED, SAVED, STOPPED, SUMMARY, SUMMARY_REQUEST } from "../lesson/wording.ts";
 
 /** A call that was made, according to the messages or a summary. `key` tells it from other calls of the same tool. */
