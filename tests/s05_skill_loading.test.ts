@@ -1,48 +1,48 @@
 // Skills cost one line each in the system prompt. The model gets a body when it asks for it.
 
 import assert from "node:assert/strict";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { after, test } from "node:test";
+import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { call, folder, goOn, onEach, resultsIn, say, start, turn, use } from "./harness.ts";
+import { call, say, use } from "../tools/api/said.ts";
+import { start } from "./program.ts";
+import { useServer } from "./server.ts";
+import { goOn, onEach, resultsIn, turn } from "./turn.ts";
+import { newFolder, useWorkspace, writeFiles } from "./workspace.ts";
 
-/** Writes `<skills>/<name>/SKILL.md` and returns its path. */
-function write(skills: string, name: string, text: string | Uint8Array): string {
-  mkdirSync(join(skills, name), { recursive: true });
-  writeFileSync(join(skills, name, "SKILL.md"), text);
-  return join(skills, name, "SKILL.md");
-}
+const folder = useWorkspace();
+await useServer();
+
 const skillText = (name: string, description: string, body = "body") =>
   `---\nname: ${name}\ndescription: ${description}\n---\n${body}`;
+/** Makes a folder of skills in the workspace, each text in a folder of its own. Returns its path. */
+function folderOf(texts: Record<string, string | Uint8Array>, skills = join(folder, `skills-${folders++}`)): string {
+  mkdirSync(skills);
+  for (const [name, text] of Object.entries(texts)) writeFiles(skills, { [`${name}/SKILL.md`]: text });
+  return skills;
+}
+let folders = 0;
 
+const PDF_TEXT = skillText("pdf", "Work with PDF files.", "# PDF\n\nUse pdftotext.\n");
+const WEATHER = skillText("weather", "Tell the weather.", "Look out of the window.\n");
+const SKILLS = folderOf({ pdf: PDF_TEXT, weather: WEATHER, broken: "Just a text.\n" }, join(folder, "skills"));
+const PDF = join(SKILLS, "pdf/SKILL.md");
+const OUTSIDE = newFolder({ "SKILL.md": skillText("outside", "From elsewhere.") });
 // Importing a lesson loads the skills of the workspace.
-const SKILLS = join(folder, "skills");
-const PDF = write(SKILLS, "pdf", skillText("pdf", "Work with PDF files.", "# PDF\n\nUse pdftotext.\n"));
-write(SKILLS, "weather", skillText("weather", "Tell the weather.", "Look out of the window.\n"));
-write(SKILLS, "broken", "Just a text.\n");
-const OUTSIDE = mkdtempSync(`${folder}-`);
-after(() => rmSync(OUTSIDE, { recursive: true }));
-writeFileSync(join(OUTSIDE, "SKILL.md"), skillText("outside", "From elsewhere."));
 const s05 = await import("../agents/s05_skill_loading.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
 
-/** Puts a text on one line. A reader's version may do that to descriptions earlier or later than ours. */
-const oneLine = (text = "") => text.replace(/\s+/g, " ").trim();
-/** The result of load_skill for the skill "one" or "pdf". Its groups are the folder and the body. */
-const LOADED = /^\s*<skill name="(?:one|pdf)" folder="(.*?)">\s*(.*?)\s*<\/skill>\s*$/s;
-function folderOf(texts: Record<string, string | Uint8Array>): string {
-  const skills = mkdtempSync(join(folder, "skills-"));
-  for (const [name, text] of Object.entries(texts)) write(skills, name, text);
-  return skills;
-}
+/** The result of load_skill for a skill that is in this folder. */
+const loaded = (name: string, at: string, body: string) => `<skill name="${name}" folder="${at}">\n${body}\n</skill>`;
 const load = (name: unknown) => call(use("load_skill", { name }));
 const done = say("Done.");
 
-onEach("readSkill", { s05, s06 }, ({ SkillLoader }) => {
+onEach("readSkill", { s05 }, ({ SkillLoader }) => {
   for (const [what, text, description, body] of [
     ["has front matter and a body", skillText("one", "d", "\n# One\n\nDo it.\n"), "d", "# One\n\nDo it."],
     ["may have CRLF line ends", "---\r\nname: one\r\ndescription: d\r\n---\r\n# One\r\n", "d", "# One"],
+    ["may have blanks after its ---", "---  \nname: one\ndescription: d\n---\t\nbody", "d", "body"],
     ["may begin with a BOM", `\ufeff${skillText("one", "d")}`, "d", "body"],
     ["may end right after its front matter", "---\nname: one\ndescription: d\n---", "d", ""],
     ["may have --- in its description", skillText("one", "a --- b"), "a --- b", "body"],
@@ -54,23 +54,22 @@ onEach("readSkill", { s05, s06 }, ({ SkillLoader }) => {
       const skills = folderOf({ mine: text });
       const loader = new SkillLoader(skills);
       assert.deepEqual(loader.warnings, []);
-      assert.equal(oneLine(loader.skills.get("one")?.description), description);
-      const [, at, loaded] = LOADED.exec(loader.content("one")) ?? [];
-      assert.deepEqual([at, loaded?.trim()], [join(skills, "mine"), body]);
+      assert.equal(loader.skills.get("one")?.description.trim(), description);
+      assert.equal(loader.content("one"), loaded("one", join(skills, "mine"), body));
     });
   }
 
   for (const [what, text, reason] of [
-    ["without front matter", "# Only a body\n", /./],
-    ["whose front matter isn't closed", "---\nname: one\ndescription: d\n", /./],
-    ["whose front matter isn't at the beginning", `# One\n${skillText("one", "d")}`, /./],
-    ["whose YAML is wrong", "---\nname: one\ndescription: [unclosed\n---\nbody", /./],
-    ["with a quote missing in its YAML", skillText("one", '"unclosed'), /./],
+    ["without front matter", "# Only a body\n", /no front matter/],
+    ["whose front matter isn't closed", "---\nname: one\ndescription: d\n", /no front matter/],
+    ["whose front matter isn't at the beginning", `# One\n${skillText("one", "d")}`, /no front matter/],
+    ["whose YAML is wrong", "---\nname: one\ndescription: this: is not YAML\n---\nbody", /at line 3,/],
+    ["with a quote missing in its YAML", skillText("one", '"unclosed'), /quote/],
     ["without a name", "---\ndescription: d\n---\nbody", /name/],
     ["with a name that breaks out of the tag", skillText("'a\"><b'", "d"), /name/],
     ["without a description", "---\nname: one\n---\nbody", /description/],
     ["with a description of more than 1,024 characters", skillText("one", "x".repeat(1_025)), /description/],
-    ["that is binary", Uint8Array.from([0, 255, 254, 0, 1]), /./],
+    ["that is binary", Uint8Array.from([0, 255, 254, 0, 1]), /binary/],
   ] satisfies [string, string | Uint8Array, RegExp][]) {
     test(`a SKILL.md ${what} is skipped with a warning that names the file and the reason; the others stay`, () => {
       const { skills, warnings } = new SkillLoader(
@@ -79,7 +78,7 @@ onEach("readSkill", { s05, s06 }, ({ SkillLoader }) => {
       assert.deepEqual([...skills.keys()], ["first", "last"]);
       assert.equal(warnings.length, 1, "warnings");
       assert.match(warnings[0] ?? "", /\/m\/SKILL\.md/, "the warning names the file");
-      assert.match(warnings[0]?.replaceAll(/\S*SKILL\.md/g, "") ?? "", reason, "and the reason");
+      assert.match(warnings[0]?.replaceAll(/\S*SKILL\.md:/g, "") ?? "", reason, "and the reason");
     });
   }
 
@@ -90,7 +89,7 @@ onEach("readSkill", { s05, s06 }, ({ SkillLoader }) => {
   });
 
   test("a skill that is a link out of the workspace is skipped with a warning", () => {
-    const skills = mkdtempSync(join(folder, "skills-"));
+    const skills = folderOf({});
     symlinkSync(OUTSIDE, join(skills, "m"));
     const loader = new SkillLoader(skills);
     assert.equal(loader.skills.size, 0);
@@ -100,8 +99,8 @@ onEach("readSkill", { s05, s06 }, ({ SkillLoader }) => {
   test("the folder of skills may be missing, may be a file, and may contain other things", () => {
     const none = new SkillLoader(join(folder, "nowhere"));
     assert.deepEqual([none.skills.size, none.warnings], [0, []]);
-    const skills = mkdtempSync(join(folder, "skills-"));
-    writeFileSync(join(skills, "README.md"), "not a skill");
+    const skills = folderOf({});
+    writeFiles(skills, { "README.md": "not a skill" });
     const file = new SkillLoader(join(skills, "README.md"));
     assert.deepEqual([file.skills.size, file.warnings], [0, []]);
     mkdirSync(join(skills, "notes"));
@@ -128,7 +127,7 @@ onEach("readSkill", { s05 }, ({ SkillLoader }) => {
 
   test("all skills of this project load, and are named like their folders", () => {
     const shipped = fileURLToPath(new URL("../skills/", import.meta.url));
-    const copy = mkdtempSync(join(folder, "shipped-"));
+    const copy = folderOf({});
     cpSync(shipped, copy, { recursive: true });
     const { skills, warnings } = new SkillLoader(copy);
     assert.deepEqual([[...skills.keys()].sort(), warnings], [readdirSync(shipped).sort(), []]);
@@ -137,31 +136,25 @@ onEach("readSkill", { s05 }, ({ SkillLoader }) => {
 
 onEach("SkillLoader.descriptions", { s05, s06 }, (lesson) => {
   test("the system prompt has the name and description of each skill on one line, and no body", () => {
-    const lines = /^.*pdf.*Work with PDF files\..*\n.*weather.*Tell the weather\./m;
-    assert.match(lesson.SYSTEM, lines, "a line for each skill");
+    assert.match(lesson.SYSTEM, /^- pdf: Work with PDF files\.\n- weather: Tell the weather\.$/m);
     assert.doesNotMatch(lesson.SYSTEM, /pdftotext|window|broken/);
     const long = `Other, ${"long ".repeat(200)}end.`;
     const skills = folderOf({ a: skillText("one", "|\n  One: first,\n  then."), b: skillText("two", long) });
     const loader = new lesson.SkillLoader(skills);
-    assert.match(loader.descriptions(), /^.*one.*One: first, then\..*\n.*two.*Other, .* end\..*$/);
-  });
-
-  test("the system prompt says if there are no skills", () => {
+    assert.match(loader.descriptions(), /^- one: One: first, then\. ?\n- two: Other, .* end\.$/);
     const none = new lesson.SkillLoader(join(folder, "nowhere"));
-    assert.match(none.descriptions(), /\w/, 'something like "(none)"');
+    assert.equal(none.descriptions(), "(none)");
   });
 });
 
-onEach("SkillLoader.content", { s05, s06 }, (lesson) => {
+onEach("SkillLoader.content", { s05 }, (lesson) => {
   test("load_skill returns the folder of a skill and its body as it is on disk now, or an error if the file is gone", async (t) => {
-    const text = readFileSync(PDF);
-    t.after(() => write(SKILLS, "pdf", text));
+    t.after(() => writeFiles(SKILLS, { "pdf/SKILL.md": PDF_TEXT }));
     const change = (command: string) => call(use("bash", { command }), use("load_skill", { name: "pdf" }));
     const replies = [load("pdf"), change(`sed -i.bak s/pdftotext/mutool/ ${PDF}`), change(`rm ${PDF}`), done];
     const { results, messages } = await turn(lesson, replies);
     const [asItWas, changed, gone] = results.filter((_, i) => i % 2 === 0); // skips bash's
-    const [, at, body] = LOADED.exec(asItWas?.text ?? "") ?? [];
-    assert.deepEqual([at, body], [dirname(PDF), "# PDF\n\nUse pdftotext."]);
+    assert.equal(asItWas?.text, loaded("pdf", dirname(PDF), "# PDF\n\nUse pdftotext."));
     assert.match(changed?.text ?? "", /Use mutool\./, "the body as it is now");
     assert.equal(gone?.failed, true);
     await goOn(lesson, messages);
@@ -175,7 +168,9 @@ onEach("SkillLoader.content", { s05, s06 }, (lesson) => {
     const { text, failed } = results.at(-1) ?? {};
     assert.match(`${failed} ${text}`, /true .*load_skill.*name/s, "is_error, and what is wrong");
   });
+});
 
+onEach("SkillLoader.content", { s05, s06 }, (lesson) => {
   test("a subagent knows the skills and can load them", async () => {
     const task = call(use("task", { prompt: "use the skill" }));
     const { results, sent } = await turn(lesson, [task, load("pdf"), say("read it"), done]);

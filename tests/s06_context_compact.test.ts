@@ -3,19 +3,23 @@
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
-import { afterEach, beforeEach, describe, test } from "node:test";
+import { afterEach, beforeEach, test } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
+import { bash, call, say, use, user } from "../tools/api/said.ts";
 import { type Failure, type Model, type Reply, scripted } from "../tools/api/server.ts";
-import * as harness from "./harness.ts";
+import { start } from "./program.ts";
+import { expectRejection, PASS, useServer } from "./server.ts";
+import * as turns from "./turn.ts";
+import { emptyWorkspace, newFolder, useWorkspace } from "./workspace.ts";
 
-const { bash, blocksOf, call, entriesIn, expectRejection, folder, historyIn, resultsIn, rewritesIn } = harness;
-const { optionsFor, PASS, say, server, start, use, user } = harness;
+const { blocksOf, entriesIn, historyIn, onEach, onEachAtOnce, optionsFor, resultsIn, rewritesIn } = turns;
 type Lesson = typeof import("../agents/s06_context_compact.ts");
-type Messages = harness.Messages;
+type Messages = turns.Messages;
 type Request = Anthropic.MessageCreateParams;
 
+const folder = useWorkspace();
+const server = await useServer();
 let copies = 0;
 /** Imports the lesson once more, with these environment variables. */
 async function load(env: Record<string, string> = {}): Promise<Lesson> {
@@ -30,13 +34,14 @@ async function load(env: Record<string, string> = {}): Promise<Lesson> {
 const s06 = await load();
 const small = await load({ COMPACT_THRESHOLD: "6000" });
 const medium = await load({ COMPACT_THRESHOLD: "12000" });
-const { TRANSCRIPT_DIR } = s06;
+const { TRANSCRIPT_DIR, KEEP_RECENT, RECENT_FILES, CACHE_SECONDS } = s06;
+const NOW_COLD = CACHE_SECONDS + 1; // seconds since the last call
 
 type Said = Reply[] | [Model];
 const isModel = (said: Said): said is [Model] => typeof said[0] === "function";
 /** What `work` returns, throws, prints and sends while the model says this. The error is "" if there is none. */
 async function watch<T>(work: () => T | Promise<T>, said: Said = []) {
-  const { error = "", ...seen } = await harness.watch(isModel(said) ? said[0] : scripted(...said), work);
+  const { error = "", ...seen } = await turns.watch(isModel(said) ? said[0] : scripted(...said), work);
   return { ...seen, error };
 }
 
@@ -56,34 +61,38 @@ function talkTo(lesson: Lesson, messages: Messages = [], options = optionsFor(le
   return { messages, options, state: options.state, ask, compact, interrupted };
 }
 /** Begins a conversation with a long reply, which takes it past the threshold of 6,000 tokens. */
-async function longTalk(options = optionsFor(small)) {
+async function longTalk(options = optionsFor(small), ...before: Reply[]) {
   const talk = talkTo(small, [], options);
-  await talk.ask("first", say("words ".repeat(3_000)));
+  await talk.ask("first", ...before, say("words ".repeat(3_000)));
   return talk;
 }
-/** Begins a conversation with old results of these sizes in characters. Its last call was this many seconds ago. */
-async function talkAgo(lesson: Lesson, sizes: number[], seconds: number) {
+/** Begins a conversation in which clearing old results saves this many tokens. Its last call was `seconds` ago. */
+async function talkAgo(lesson: Lesson, saved: number, seconds: number) {
   const talk = talkTo(lesson);
-  for (const [i, size] of sizes.entries()) fileOf(`old${i}.txt`, size);
+  const names = ["old1.txt", "old2.txt"];
+  for (const name of names) fileOf(name, (saved * 3) / names.length + CLEARED.length);
   fileOf("new.txt", 150);
-  const old = sizes.map((_, i) => read(`old${i}.txt`));
-  await talk.ask("go", ...old, ...Array(3).fill(read("new.txt")), say("ok"));
+  await talk.ask("go", ...names.map(read), ...Array(KEEP_RECENT).fill(read("new.txt")), say("ok"));
   talk.state.lastCall = Date.now() - seconds * 1_000;
   return talk;
+}
+/** Replies that take a conversation past the threshold of 12,000 tokens, where clearing the first ten results is enough. */
+function tenOldResults(): Reply[] {
+  for (const [name, size] of Object.entries({ "old.txt": 2_700, "new.txt": 150, "last.txt": 9_000 }))
+    fileOf(name, size);
+  const reads = (count: number, path: string) => call(...Array(count).fill(use("read_file", { path })));
+  return [reads(10, "old.txt"), reads(KEEP_RECENT, "new.txt"), reads(1, "last.txt")];
 }
 
 const textsOf = (message?: Anthropic.MessageParam) =>
   (message ? blocksOf(message) : []).flatMap((block) => (block.type === "text" ? [block.text] : []));
 const isSummary = (message: Anthropic.MessageParam) => textsOf(message)[0]?.startsWith("[Conversation compressed");
-/** Returns the todo list and files that follow the summary, in the same text or in their own blocks, without outer line ends. */
-const afterSummary = (messages: Messages, summary: string) => {
-  const text = textsOf(messages.find(isSummary)).join("\n");
-  const rest = text.slice(text.indexOf(summary) + summary.length);
-  return rest
-    .trim()
-    .replace(/(<file [^>]*>)\n+|\n+(<\/file>)/g, "$1$2")
-    .split(/\s+(?=<file )/);
-};
+/** The todo list and files that come with a summary, without the line ends around a file. */
+const withSummary = (messages: Messages) =>
+  textsOf(messages.find(isSummary))
+    .slice(1)
+    .map((text) => text.replace(/(<file [^>]*>)\n|\n(<\/file>)$/g, "$1$2"));
+const file = (name: string, text: string) => `<file path="${name}">${text}</file>`;
 const contents = (messages: Messages = []) => resultsIn(messages).map(({ text }) => text);
 const lastTextOf = ({ messages }: Request) => textsOf(messages.at(-1)).at(-1) ?? "";
 const asksForSummary = (request: Request) => lastTextOf(request).startsWith(s06.SUMMARY_PROMPT.slice(0, 40));
@@ -113,6 +122,8 @@ const reader =
   };
 /** Writes a file with this many characters. */
 const fileOf = (name: string, size: number) => fs.writeFileSync(name, `${name} `.padEnd(size, "text "));
+/** How many tokens were saved, according to what layer 1 printed. */
+const savedAsPrinted = (printed: string) => Number(/~(\d+) tokens/.exec(printed)?.[1]);
 /** Returns the path of a saved result. */
 const savedIn = (result = "") => /^Output too large\. Saved to: (.*)$/m.exec(result)?.[1];
 const savedOf = (result = "") =>
@@ -121,32 +132,45 @@ const savedOf = (result = "") =>
     "utf8",
   );
 beforeEach(() => {
-  harness.emptyWorkspace();
+  emptyWorkspace();
   Object.assign(server, { contextLimit: 200_000, reportedUsage: undefined });
   for (const lesson of [s06, small, medium]) lesson.TODO.items = [];
 });
 
-describe("s06: microCompact: layer 1", () => {
-  test("clears old long results, but not the three newest, those of load_skill, and what isn't answered", () => {
-    const long = (digit: number) => String(digit).repeat(400);
+onEach("microCompact", { s06 }, () => {
+  test("clears old long results, but not the newest, those of load_skill, and what isn't seen", () => {
+    const long = (name: string) => `${name} `.padEnd(400, "x");
     const short = "y".repeat(100);
-    const tools = ["bash", "load_skill", "read_file", "bash", "bash", "bash", "bash"];
-    const rounds = tools.flatMap((name, i) => round(name, long(i), `call_${i}`));
-    const messages = [user("go"), ...round("bash", short, "short"), ...rounds];
+    const newest = Array.from({ length: KEEP_RECENT }, (_, i) => round("bash", long(`new ${i}`), `new_${i}`));
+    const messages = [
+      user("go"),
+      ...round("bash", short, "short"),
+      ...round("bash", long("old"), "old"),
+      ...round("load_skill", long("skill"), "skill"),
+      ...round("read_file", long("file"), "file"),
+      ...newest.flat(),
+      ...round("bash", long("unseen"), "unseen"),
+    ];
     const before = structuredClone(messages);
-    const kept = [short, "[Previous: used bash]", long(1), CLEARED, ...[3, 4, 5, 6].map(long)];
+    const old = [short, "[Previous: used bash]", long("skill"), CLEARED];
+    const kept = [...old, ...contents(newest.flat()), long("unseen")];
     assert.deepEqual(contents(s06.microCompact(messages)), kept);
     assert.deepEqual(messages, before, "it returns a copy");
-    const none = kept.map((text, i) => ([4, 5, 6].includes(i) ? "[Previous: used bash]" : text));
+    const none = [...old, ...newest.map(() => "[Previous: used bash]"), long("unseen")];
     assert.deepEqual(contents(s06.microCompact(messages, 0)), none, "with none of the newest kept");
-    const answered: Messages = [...messages, { role: "assistant", content: "done" }];
-    assert.equal(contents(s06.microCompact(answered))[4], "[Previous: used bash]", "once the last one is answered");
+    const seen: Messages = [...messages, { role: "assistant", content: "done" }];
+    const later = [...old, "[Previous: used bash]", ...kept.slice(old.length + 1)];
+    assert.deepEqual(contents(s06.microCompact(seen)), later, "once the last one is seen");
     const stopped = [...messages, user("(Stopped here.)"), user("more")];
-    assert.deepEqual(contents(s06.microCompact(stopped)), kept, "a new request after Ctrl-C answers nothing");
+    assert.deepEqual(
+      contents(s06.microCompact(stopped)),
+      kept,
+      "after Ctrl-C and a new request, the last is still unseen",
+    );
   });
 
-  test("counts only what it could clear among the three newest: no short results, errors, skills or cleared ones", () => {
-    const long = ["a", "b", "c", "d"].map((letter) => letter.repeat(400));
+  test("counts only what it could clear among the newest: no short results, errors, skills or cleared ones", () => {
+    const long = Array.from({ length: KEEP_RECENT + 1 }, (_, i) => `${i} `.repeat(200));
     const others = [
       ...Array.from({ length: 3 }, (_, i) => round("todo", "[ ] #1: test\n(0/1 completed)", `todo_${i}`)).flat(),
       ...round("bash", `not run: the user said: ${"no ".repeat(100)}`, "error", true),
@@ -154,8 +178,8 @@ describe("s06: microCompact: layer 1", () => {
       ...round("bash", `[Previous: used bash] ${"and where it is ".repeat(20)}`, "cleared"),
     ];
     const messages = [...long.flatMap((text, i) => round("read_file", text, `call_${i}`)), ...others];
-    const answered: Messages = [user("go"), ...messages, { role: "assistant", content: "ok" }];
-    assert.deepEqual(contents(s06.microCompact(answered)), [CLEARED, ...long.slice(1), ...contents(others)]);
+    const seen: Messages = [user("go"), ...messages, { role: "assistant", content: "ok" }];
+    assert.deepEqual(contents(s06.microCompact(seen)), [CLEARED, ...long.slice(1), ...contents(others)]);
   });
 
   test("keeps where a long result was saved, however often it acts", async () => {
@@ -170,9 +194,12 @@ describe("s06: microCompact: layer 1", () => {
       assert.ok(cleared.includes(saved), `the path after ${times}: ${cleared}`);
     }
     assert.equal(fs.readFileSync(saved, "utf8").length, 60_000);
+    const quote = `grep found:\nOutput too large. Saved to: ${saved}\n${"x".repeat(200)}`;
+    const quoted: Messages = [...round("bash", quote, "quoted"), { role: "assistant", content: "ok" }];
+    assert.deepEqual(contents(s06.microCompact(quoted, 0)), ["[Previous: used bash]"], "a line that's only quoted");
   });
 
-  test("and a summary leave unanswered calls with their results, wherever in the reply the calls are", async () => {
+  test("and a summary leave unseen calls with their results, wherever in the reply the calls are", async () => {
     const [reply, results] = round("bash", "x".repeat(400), "call_1") as [Messages[number], Messages[number]];
     const calls = [...blocksOf(reply), { type: "text" as const, text: "I wait for it." }]; // the call isn't the last block
     const seen: Messages = [user("go"), { role: "assistant", content: "words ".repeat(3_000) }, user("now")];
@@ -184,16 +211,16 @@ describe("s06: microCompact: layer 1", () => {
   });
 });
 
-describe("s06: autoCompact: layer 2", () => {
+onEach("autoCompact", { s06 }, () => {
   test("asks with the last prompt plus one message, so it reads the prompt cache; the user sees the summary", async () => {
     const talk = await longTalk();
     const prompt = structuredClone(talk.messages);
     const { sent, printed } = await talk.ask("second", say("A summary."), say("done"));
     assert.equal(kinds(sent), "summary call");
     assert.deepEqual([sent[0]?.system, sent[0]?.tools], [small.SYSTEM, small.TOOLS]);
-    assert.deepEqual(sent[0]?.messages.slice(0, -1), prompt, "what the model has answered, thinking included");
+    assert.deepEqual(sent[0]?.messages.slice(0, -1), prompt, "what the model has seen, thinking included");
     assert.ok(server.journal.at(-2)?.usage?.cache_read_input_tokens, "read from the cache");
-    assert.match(printed, /A summary\./);
+    assert.match(printed, /^\[summary\]\n(.*\n)*A summary\.\n/m, "what streams by has a label");
     const { messages, options } = await longTalk();
     const more = await watch(() => small.autoCompact(messages, "tool", options, "the names"), [say("A summary.")]);
     assert.match(lastTextOf(more.sent[0] ?? assert.fail()), /the names/, "what to keep above all");
@@ -211,15 +238,15 @@ describe("s06: autoCompact: layer 2", () => {
     const text = textsOf(messages[0]).join("\n");
     assert.match(text, /^\[Conversation compressed.*A summary\./s, "the mark, and the summary");
     assert.ok(text.includes(relative(folder, talk.state.file)), "it names the transcript");
-    const file = `<file path="kept.txt">${fs.readFileSync("kept.txt", "utf8")}</file>`;
-    assert.deepEqual(afterSummary(messages, "A summary."), ["[>] #1: compact\n(0/1 completed)", file]);
+    const kept = file("kept.txt", fs.readFileSync("kept.txt", "utf8"));
+    assert.deepEqual(withSummary(messages), ["[>] #1: compact\n(0/1 completed)", kept]);
     const child = await longTalk(optionsFor(small, { tools: small.TOOLS.filter(({ name }) => name !== "todo") }));
     await child.compact(say("A summary."));
-    assert.deepEqual(afterSummary(child.messages, "A summary."), [""], "a subagent has no todo list");
+    assert.deepEqual(withSummary(child.messages), [], "a subagent has no todo list");
     small.TODO.items = [];
     const unplanned = await longTalk();
     await unplanned.compact(say("A summary."));
-    assert.deepEqual(afterSummary(unplanned.messages, "A summary."), [""], "an empty todo list is left out");
+    assert.deepEqual(withSummary(unplanned.messages), [], "an empty todo list is left out");
   });
 
   test("keeps every request since the last final reply, word for word, and that they were stopped", async () => {
@@ -265,19 +292,21 @@ describe("s06: autoCompact: layer 2", () => {
       [/max_tokens/, fine, { kind: "max_tokens" }],
       [/Bad request/, fine, { kind: "status", status: 400 }],
       [/empty/, say(" \n")],
-      [/call|tool/i, call(use("bash", { command: "touch ran" }))],
-      [/call|tool/i, call({ type: "text", text: "I look first." }, use("bash", { command: "touch ran" }))],
+      [/called a tool/, call(use("bash", { command: "touch ran" }))],
+      [/called a tool/, call({ type: "text", text: "I look first." }, use("bash", { command: "touch ran" }))],
     ];
     expectRejection(/Bad request/);
+    fileOf("a.txt", 100);
     for (const [reason, summary, failure] of bad) {
-      const talk = await longTalk();
+      const talk = await longTalk(optionsFor(small), read("a.txt"));
       const before = structuredClone(talk.messages);
       if (failure) server.fail(failure);
       const model: Model = (request) => (asksForSummary(request) ? summary : say("done"));
       const { error, printed, sent } = await talk.ask("second", model);
       assert.deepEqual([error, kinds(sent)], ["", "summary call"], `${reason}`);
       assert.match(printed, reason, "the user is told why");
-      assert.deepEqual(talk.messages.slice(0, 3), [...before, user("second")]);
+      assert.deepEqual(talk.messages.slice(0, before.length + 1), [...before, user("second")]);
+      assert.deepEqual(talk.state.files, [], "the next summary still finds the file in the history");
     }
     assert.equal(fs.existsSync("ran"), false);
   });
@@ -291,23 +320,32 @@ describe("s06: autoCompact: layer 2", () => {
       end.abort(new Error("interrupted"));
       return say("A summary.");
     });
-    assert.notEqual(error, "");
+    assert.match(error, /aborted/);
     assert.equal(kinds(sent), "summary");
     assert.deepEqual(talk.messages.slice(0, 3), [...before, user("second")]);
-    assert.notEqual((await talk.compact()).error, "", "/compact throws as well");
+    assert.match((await talk.compact()).error, /aborted/, "/compact throws as well");
   });
 
-  test("doesn't summarize a conversation that's shorter than a summary, and says so", async () => {
-    const talk = talkTo(s06);
-    await talk.ask("hi", say("hello"));
-    const before = structuredClone(talk.messages);
-    const { error, sent, printed } = await talk.compact();
-    assert.deepEqual([error, sent, talk.messages], ["", [], before]);
-    assert.notEqual(printed, "", "the user is told");
+  test("doesn't summarize what isn't longer than the summary and the files that come with it, and says so", async () => {
+    const short = talkTo(small);
+    await short.ask("hi", say("words ".repeat(100)));
+    const edited = talkTo(medium); // five files that stay, and little else
+    const size = medium.FILE_TOKENS * 2;
+    for (const name of ["a", "b", "c", "d", "e"]) fileOf(name, size);
+    await edited.ask("go", call(...["a", "b", "c", "d", "e"].map((path) => use("read_file", { path }))), say("ok"));
+    for (const talk of [short, edited]) {
+      const before = structuredClone(talk.messages);
+      const { error, sent, printed } = await talk.compact();
+      assert.deepEqual([error, sent, talk.messages], ["", [], before]);
+      assert.equal(printed, "[a summary wouldn't be shorter]\n");
+    }
+    const longer = talkTo(small); // of 1,400 tokens: with a low threshold, a summary has 600
+    await longer.ask("hi", say("words ".repeat(700)));
+    assert.equal(kinds((await longer.compact(say("A summary."))).sent), "summary");
   });
 });
 
-describe("s06: estimateTokens: the threshold", () => {
+onEach("estimateTokens", { s06 }, () => {
   test("is the window minus a reply and a margin; COMPACT_THRESHOLD can lower it but not raise it", async () => {
     const thresholds: [Record<string, string>, number][] = [
       [{ COMPACT_THRESHOLD: "", CONTEXT_WINDOW: "" }, 167_000],
@@ -315,6 +353,10 @@ describe("s06: estimateTokens: the threshold", () => {
       [{ COMPACT_THRESHOLD: "500000" }, 167_000],
       [{ CONTEXT_WINDOW: "1000000" }, 967_000],
       [{ CONTEXT_WINDOW: "16000" }, 8_000],
+      ...["0.8", "-1", "200k", "32_000", "0"].map((value): [Record<string, string>, number] => [
+        { CONTEXT_WINDOW: value, COMPACT_THRESHOLD: value },
+        167_000,
+      ]),
     ];
     for (const [env, tokens] of thresholds) assert.equal((await load(env)).THRESHOLD, tokens, JSON.stringify(env));
   });
@@ -350,48 +392,52 @@ describe("s06: estimateTokens: the threshold", () => {
       state.charsPerToken = 1;
       const length = s06.estimateTokens([user("hello")], options);
       state.charsPerToken = 3.5;
-      server.reportedUsage = { input_tokens: Number.isNaN(ratio) ? undefined : Math.round(length / ratio) };
+      const counted = Math.round(length / ratio);
+      server.reportedUsage = { input_tokens: Number.isNaN(ratio) ? undefined : counted };
       assert.equal((await ask("hello", say("hi"))).error, "");
-      const learned = ratio > 0.5 && ratio < 10 ? ratio : 3.5;
-      assert.ok(Math.abs(state.charsPerToken - learned) < 0.01, `${state.charsPerToken}, where ${ratio} was counted`);
+      assert.equal(state.charsPerToken, ratio > 0.5 && ratio < 10 ? length / counted : 3.5, `counted: ${ratio}`);
     }
   });
 });
 
-describe("s06: compactIfNeeded: before each call", () => {
+onEach("compactIfNeeded", { s06 }, () => {
   /** Returns a history past the threshold of 6,000 tokens. Layer 1 can save this many of them. */
   function withResults(saved: number): Messages {
     const content = "x".repeat((saved * 4) / 3 + CLEARED.length); // the lesson first assumes 4 characters per token
-    const rounds = Array.from({ length: 6 }, (_, i) => round("read_file", content, `call_${i}`));
+    const rounds = Array.from({ length: KEEP_RECENT + 3 }, (_, i) => round("read_file", content, `call_${i}`));
     return [user("words ".repeat(3_000)), ...rounds.flat(), { role: "assistant", content: "ok" }];
   }
 
   test("past the threshold old results go, and if that's enough there is no summary", async () => {
-    fileOf("a.txt", 3_500);
-    const four = call(...Array(4).fill(use("read_file", { path: "a.txt" })));
     const talk = talkTo(medium);
-    const { error, sent } = await talk.ask("go", four, four, four, say("done"));
+    const { error, sent } = await talk.ask("go", ...tenOldResults(), say("done"));
     assert.deepEqual([error, kinds(sent)], ["", "call call call call"]);
-    assert.equal(rewritesIn(talk.state.file).at(-1)?.trigger, "micro");
-    const cleared = contents(sent.at(-1)?.messages).filter((text) => text === CLEARED);
-    assert.equal(cleared.length, 5, "of the eight that the model has answered");
+    assert.deepEqual(
+      rewritesIn(talk.state.file).map(({ trigger }) => trigger),
+      ["micro"],
+    );
+    const cleared = contents(sent.at(-1)?.messages).map((text) => text === CLEARED);
+    assert.deepEqual(cleared, [...Array(10).fill(true), ...Array(KEEP_RECENT + 1).fill(false)]);
   });
 
-  test("old results go only if that saves 40 % of the threshold, and the user is told how much it saved", async () => {
+  test("old results go only if that saves enough (MIN_SAVINGS), and the user is told how much it saved", async () => {
     for (const isCleared of [false, true]) {
-      const saved = isCleared ? 2_430 : 2_370; // tokens, with a threshold of 6,000
+      const saved = small.MIN_SAVINGS + (isCleared ? 30 : -30);
       const { messages, options, state } = talkTo(small, withResults(saved));
       state.roundsPastThreshold = 3; // so layer 2 doesn't act
       const { printed } = await watch(() => small.compactIfNeeded(messages, options));
-      const isTold = /2.?4\d\d/.test(printed);
-      assert.deepEqual([contents(messages).includes(CLEARED), isTold], [isCleared, isCleared], `${saved}: ${printed}`);
+      assert.equal(contents(messages).includes(CLEARED), isCleared);
+      const told = savedAsPrinted(printed);
+      assert.ok(isCleared ? Math.abs(told - saved) < 30 : Number.isNaN(told), `${saved}: ${printed}`);
     }
   });
 
-  test("past the threshold 20,000 tokens aren't enough, as they would be in a cold cache", async () => {
+  test("past the threshold, what would be enough in a cold cache (COLD_SAVINGS) isn't", async () => {
     server.contextLimit = 300_000; // the server counts 3 characters as a token; the lesson first assumes 4
-    const results = ["old ".repeat(30_000), "a", "b", "c"].flatMap((text, i) =>
-      round("bash", text.padEnd(101), `call_${i}`),
+    const saved = (s06.COLD_SAVINGS + s06.MIN_SAVINGS) / 2;
+    const old = "old ".repeat(saved);
+    const results = [old, ...Array(KEEP_RECENT).fill("x".repeat(101))].flatMap((text, i) =>
+      round("bash", text, `call_${i}`),
     );
     const talk = talkTo(s06, [user("go"), ...results, { role: "assistant", content: "words ".repeat(95_000) }]);
     const { sent } = await watch(() => s06.compactIfNeeded(talk.messages, talk.options), [say("A summary.")]);
@@ -407,7 +453,7 @@ describe("s06: compactIfNeeded: before each call", () => {
     assert.equal(kinds(sent), "summary call");
     const within = await talkTo(small).ask("go", ...Array(3).fill(read("a.txt")), say("Sum."), say("done"));
     assert.equal(kinds(within.sent), "call call call summary call");
-    const { messages, options } = talkTo(small, withResults(2_430));
+    const { messages, options } = talkTo(small, withResults(small.MIN_SAVINGS + 30));
     const both = await watch(() => small.compactIfNeeded(messages, options), [say("Sum.")]);
     assert.equal(kinds(both.sent), "summary", "also if old results went and that wasn't enough");
     assert.equal(contents(both.sent[0]?.messages)[0], CLEARED);
@@ -459,26 +505,27 @@ describe("s06: compactIfNeeded: before each call", () => {
   });
 });
 
-describe("s06: compactIfNeeded: in a cold cache", () => {
-  test("a request has old results cleared if that saves 20,000 tokens, or 40 % of the threshold if that's less", async () => {
-    const cases: [Lesson, number[], number, boolean][] = [
-      [s06, [49_000], 301, false],
-      [s06, [49_000, 49_000], 301, true],
-      [s06, [49_000, 49_000], 290, false],
-      [medium, [14_700], 301, true],
-      [medium, [14_100], 301, false],
-    ];
-    for (const [lesson, sizes, seconds, isCleared] of cases) {
-      const talk = await talkAgo(lesson, sizes, seconds);
+onEach("compactIfNeeded", { s06 }, () => {
+  test("a request has old results cleared if that saves enough (COLD_SAVINGS), and the user is told how much", async () => {
+    for (const [lesson, part, seconds, isCleared] of [
+      [s06, 0.95, NOW_COLD, false],
+      [s06, 1.05, NOW_COLD, true],
+      [s06, 1.05, CACHE_SECONDS - 10, false],
+      [medium, 0.95, NOW_COLD, false],
+      [medium, 1.05, NOW_COLD, true],
+    ] as const) {
+      const saved = part * lesson.COLD_SAVINGS;
+      const talk = await talkAgo(lesson, saved, seconds);
       const { sent, printed } = await talk.ask("second", say("done"));
-      const what = `${sizes} characters after ${seconds} s`;
+      const what = `${saved} tokens after ${seconds} s: ${printed}`;
       assert.deepEqual([kinds(sent), contents(sent[0]?.messages)[0] === CLEARED], ["call", isCleared], what);
-      assert.equal(/\d{4,}|\d,\d{3}/.test(printed), isCleared, `${what}: the user is told how much it saved`);
+      const told = savedAsPrinted(printed);
+      assert.ok(isCleared ? Math.abs(told / saved - 1) < 0.02 : Number.isNaN(told), what);
     }
   });
 
   test("nothing is cleared in the middle of a turn", async () => {
-    const talk = await talkAgo(medium, [14_700], 0);
+    const talk = await talkAgo(medium, 1.05 * medium.COLD_SAVINGS, 0);
     talk.options.approve = async () => {
       talk.state.lastCall = 0; // as if the user had taken a long time to answer
     };
@@ -487,10 +534,10 @@ describe("s06: compactIfNeeded: in a cold cache", () => {
   });
 
   test("a request clears old results after Ctrl-C at a question that had waited for long: nothing was sent since", async () => {
-    const talk = await talkAgo(medium, [14_700], 0);
+    const talk = await talkAgo(medium, 1.05 * medium.COLD_SAVINGS, 0);
     const end = new AbortController();
     const approve = async () => {
-      talk.state.lastCall -= 600_000;
+      talk.state.lastCall -= NOW_COLD * 1_000;
       end.abort(new Error("interrupted"));
     };
     const options = { ...talk.options, approve, signal: end.signal };
@@ -500,44 +547,111 @@ describe("s06: compactIfNeeded: in a cold cache", () => {
   });
 });
 
-describe("s06: recentFiles", () => {
-  test("brings back the five files touched last, whole and up to date, newest first, and so does the next summary", async () => {
-    for (const name of ["a", "b", "c", "d", "e", "gone", "old"]) fs.writeFileSync(name, "one\ntwo\nthree");
-    fileOf("long", 9_000);
+onEach("isColdRequest", { s06 }, () => {
+  const [SHORT, BRIDGED, OVER_AN_HOUR] = [2 * CACHE_SECONDS, CACHE_SECONDS / 2, 4_000]; // pauses in seconds
+  const ttls = (sent: Request[]) => sent.map(({ cache_control }) => cache_control?.ttl);
+  /** Sends a request after a pause. Returns how long each of its two calls asked to be cached. */
+  async function ttlsAfter(seconds: number, { state, ask }: ReturnType<typeof talkTo>) {
+    state.lastCall -= 1_000 * seconds;
+    return ttls((await ask("go on", bash("true"), say("done"))).sent);
+  }
+
+  test("asks for an hour from the second pause on that an hour would have bridged; then only an hour is cold", async () => {
+    const talk = await talkAgo(medium, 1.05 * medium.COLD_SAVINGS, 0);
+    assert.deepEqual(await ttlsAfter(0, talkTo(s06)), [undefined, undefined], "the first request");
+    assert.deepEqual(await ttlsAfter(BRIDGED, talk), [undefined, undefined], "five minutes bridge it");
+    assert.deepEqual(await ttlsAfter(SHORT, talk), [undefined, undefined], "the first");
+    assert.deepEqual(await ttlsAfter(OVER_AN_HOUR, talk), [undefined, undefined], "an hour wouldn't bridge it");
+    const rewrites = rewritesIn(talk.state.file).length;
+    assert.ok(rewrites > 0, "until then, five minutes are cold");
+    assert.deepEqual(await ttlsAfter(SHORT, talk), ["1h", "1h"], "the second");
+    const warm = await talkAgo(medium, 1.05 * medium.COLD_SAVINGS, SHORT);
+    Object.assign(warm.state, { shortPauses: 2, cacheSeconds: 3_600 });
+    assert.deepEqual(await ttlsAfter(0, warm), ["1h", "1h"]);
+    assert.deepEqual(rewritesIn(warm.state.file), []);
+    await ttlsAfter(OVER_AN_HOUR, warm);
+    assert.equal(rewritesIn(warm.state.file).length, 1);
+  });
+
+  test("counts a pause once: not a request that never reached the server, nor the call after an error, nor --resume", async () => {
+    const talk = talkTo(s06);
+    await ttlsAfter(0, talk);
+    talk.state.lastCall -= 1_000 * SHORT;
+    const signal = AbortSignal.abort(new Error("interrupted"));
+    for (let i = 0; i < 2; i++) await watch(() => s06.runTurn(talk.messages, "stop", { ...talk.options, signal }));
+    server.fail({ kind: "status", status: 529, retryAfter: 0.001 });
+    expectRejection(/Overloaded/);
+    assert.deepEqual(await ttlsAfter(0, talk), [undefined, undefined, undefined], "a call, a retry and the next call");
+    const options = optionsFor(s06);
+    const { value = [] } = await watch(() => s06.resume(talk.state.file, options));
+    const resumed = talkTo(s06, value, options);
+    assert.deepEqual(ttls((await resumed.ask("go on", say("done"))).sent), [undefined], "resumed");
+    assert.deepEqual(await ttlsAfter(SHORT, resumed), ["1h", "1h"], "the second pause");
+  });
+});
+
+onEach("recentFiles", { s06 }, () => {
+  const long = say("words ".repeat(1_000));
+  const path = (name: string) => use("read_file", { path: name });
+
+  test("brings back the files touched last, whole and up to date, newest first, and so does the next summary", async () => {
+    const older = Array.from({ length: RECENT_FILES }, (_, i) => `older${i}`);
+    for (const name of ["a", "b", "c", "d", "e", "gone", ...older]) fs.writeFileSync(name, "one\ntwo\nthree");
+    fileOf("long", 3.5 * medium.FILE_TOKENS); // too long, since this server counts 3 characters as a token
     const lines = `new${"\n".repeat(1_100)}end`; // more lines than read_file returns
-    const path = (name: string) => use("read_file", { path: name });
     const edit = use("edit_file", { path: "c", old_text: "\ntwo", new_text: "" });
     const part = use("read_file", { path: "b", offset: 2, limit: 1 });
     const write = use("write_file", { path: "a", content: "one\ntwo\nthree" });
     const talk = talkTo(medium);
-    const long = say("words ".repeat(1_000));
-    await talk.ask("go", call(path("old"), path("gone"), write, path("d"), part, edit, path("e"), path("./e")), long);
+    const touched = [...older.map(path).reverse(), path("gone"), write, path("d"), part, edit, path("e"), path("./e")];
+    await talk.ask("go", call(...touched), long);
     fs.rmSync("gone");
     fs.writeFileSync("d", lines);
     await talk.compact(say("A summary."));
-    const file = (name: string, text = "one\ntwo\nthree") => `<file path="${name}">${text}</file>`;
-    const five = [file("e"), file("c", "one\nthree"), file("b"), file("d", lines), file("a")];
-    assert.deepEqual(afterSummary(talk.messages, "A summary."), five);
+    const now: Record<string, string> = { c: "one\nthree", d: lines, long: "short now" };
+    const files = (names: string[]) => names.map((name) => file(name, now[name] ?? "one\ntwo\nthree"));
+    const first = ["e", "c", "b", "d", "a", ...older].slice(0, RECENT_FILES);
+    assert.deepEqual(withSummary(talk.messages), files(first));
     await talk.ask("think", bash("true"), long);
     await talk.compact(say("A second summary."));
-    assert.deepEqual(afterSummary(talk.messages, "A second summary."), five, "no file was touched since");
+    assert.deepEqual(withSummary(talk.messages), files(first), "no file was touched since");
     await talk.ask("more", call(path("long"), path("a")), long);
     fs.rmSync("c");
     fs.symlinkSync("/etc/passwd", "c");
     await talk.compact(say("A third summary."));
-    const four = [file("a"), file("e"), file("b"), file("d", lines)];
-    assert.deepEqual(afterSummary(talk.messages, "A third summary."), four, "not what is too long now, or outside");
+    const third = ["a", "long", ...first.filter((name) => !["a", "c"].includes(name))].slice(0, RECENT_FILES);
+    const fitting = third.filter((name) => name !== "long");
+    assert.deepEqual(withSummary(talk.messages), files(fitting), "not what is too long now, or outside");
+    fs.writeFileSync("long", "short now");
+    await talk.ask("again", long);
+    await talk.compact(say("A fourth summary."));
+    assert.deepEqual(withSummary(talk.messages), files(third), "what was too long and isn't any more");
+  });
+
+  test("doesn't bring back a file whose write the user refused", async () => {
+    fs.writeFileSync("read.txt", "This was read.");
+    fs.writeFileSync("private.txt", "This never was.");
+    const approve = async () => Promise.reject(new Error("not run: the user said: no"));
+    const talk = talkTo(small, [], optionsFor(small, { approve }));
+    const write = use("write_file", { path: "private.txt", content: "new" });
+    await talk.ask("go", call(path("read.txt"), write), long);
+    await talk.compact(say("A summary."));
+    assert.deepEqual(withSummary(talk.messages), [file("read.txt", "This was read.")]);
   });
 });
 
-describe("s06: withoutThinking", () => {
+onEach("withoutThinking", { s06 }, () => {
   test("a rewrite turns all thinking into text, in its place", async () => {
     fileOf("a.txt", 3_500);
     const two = Array(2).fill(use("read_file", { path: "a.txt" }));
     const thinking = ["I note this", " "].map((thinking) => ({ type: "thinking" as const, thinking }));
     const between = { type: "thinking" as const, thinking: "and this" };
     const reply = call(...thinking, { type: "redacted_thinking" }, ...two, between, ...two);
-    const { error, sent } = await talkTo(medium).ask("go", reply, reply, reply, say("done"));
+    const talk = talkTo(s06);
+    await talk.ask("go", reply, reply, say("done"));
+    server.fail({ kind: "status", status: 413 });
+    expectRejection(/maximum size/);
+    const { error, sent } = await talk.ask("second", say("done"));
     assert.equal(error, "", "the server rejects stale thinking");
     const { messages = [] } = sent.at(-1) ?? {};
     assert.equal(contents(messages)[0], CLEARED, "the history was rewritten");
@@ -548,9 +662,32 @@ describe("s06: withoutThinking", () => {
       assert.deepEqual(blocks, ["I note this", "tool_use", "tool_use", "and this", "tool_use", "tool_use"]);
     }
   });
+
+  test("with THINKING=keep no rewrite touches thinking, resume and recovery included, and it's still asked for", async (t) => {
+    t.after(() => {
+      process.env.THINKING = "";
+    });
+    const thoughts = (messages: Messages) =>
+      messages.flatMap(blocksOf).filter(({ type }) => type === "thinking").length;
+    fileOf("a.txt", 500);
+    for (const [value, left] of Object.entries({ keep: 2, "": 0 })) {
+      process.env.THINKING = value;
+      const talk = talkTo(s06);
+      const { sent } = await talk.ask("go", read("a.txt"), say("done"));
+      assert.deepEqual(sent[0]?.thinking, { type: "adaptive", display: "summarized" });
+      assert.equal(thoughts(talk.messages), 2, "before any rewrite");
+      const { value: resumed = [] } = await watch(() => s06.resume(talk.state.file, optionsFor(s06)));
+      assert.equal(thoughts(resumed), left, `resumed with THINKING=${value}`);
+      server.fail(...Array<Failure>(2).fill({ kind: "status", status: 413 }));
+      for (let i = 0; i < 2; i++) expectRejection(/maximum size/);
+      await talk.ask("too long");
+      assert.equal(contents(talk.messages)[0], CLEARED, "the recovery rewrote the history");
+      assert.equal(thoughts(talk.messages), left, `recovered with THINKING=${value}`);
+    }
+  });
 });
 
-describe("s06: record: a transcript", () => {
+onEach("record", { s06 }, () => {
   test("has each message as it entered the history; each line has all of the state, todos, time, model and threshold", async () => {
     const talk = talkTo(small);
     const items = [{ text: "one", status: "pending" }];
@@ -569,8 +706,6 @@ describe("s06: record: a transcript", () => {
   });
 
   test("has a line for each rewrite, with its trigger and messages, so it holds every history", async () => {
-    fileOf("a.txt", 3_500);
-    const four = call(...Array(4).fill(use("read_file", { path: "a.txt" })));
     const sum = say("A summary.");
     const long = say("words ".repeat(1_000));
     const talk = talkTo(medium);
@@ -580,7 +715,7 @@ describe("s06: record: a transcript", () => {
       assert.deepEqual(talk.messages, historyIn(talk.state.file), `${trigger}: the transcript holds the history`);
       assert.equal(entry.trigger, trigger, `the turn ended with: ${error || "no error"}`);
     };
-    await rewrite("micro", () => talk.ask("read", four, four, four, say("words ".repeat(3_500))));
+    await rewrite("micro", () => talk.ask("read", ...tenOldResults(), say("words ".repeat(4_500))));
     await rewrite("auto", () => talk.ask("more", sum, long));
     await rewrite("tool", () => talk.ask("now", call(use("compact", {})), sum, long));
     await rewrite("manual", () => talk.compact(sum));
@@ -629,6 +764,7 @@ describe("s06: record: a transcript", () => {
     assert.equal(`${failed.printed}${printed}`.match(/EISDIR/g)?.length, 1, "the reason, once");
     const isNamed = failed.printed.slice(failed.printed.indexOf("A summary.")).includes(relative(folder, file));
     assert.equal(isNamed, false, "nobody is told that the whole conversation is in there");
+    assert.match(textsOf(talk.messages[0])[0] ?? "", /^\[Conversation compressed\.\]\n/, "nor is the model");
     assert.equal(fs.readFileSync(file, "utf8"), whole, "with a gap, it couldn't be resumed");
   });
 
@@ -648,9 +784,8 @@ describe("s06: record: a transcript", () => {
   });
 
   for (const name of [".transcripts", ".transcripts/outputs"]) {
-    test(`isn't written through a link that the folder brought: ${name}`, async (t) => {
-      const outside = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), "outside-")));
-      t.after(() => fs.rmSync(outside, { recursive: true }));
+    test(`isn't written through a link that the folder brought: ${name}`, async () => {
+      const outside = newFolder();
       fs.mkdirSync("elsewhere");
       if (name !== ".transcripts") fs.mkdirSync(".transcripts");
       for (const target of [outside, join(folder, "elsewhere")]) {
@@ -669,7 +804,7 @@ describe("s06: record: a transcript", () => {
   }
 });
 
-describe("s06: resume", () => {
+onEach("resume", { s06 }, () => {
   /** Resumes a transcript. Returns the conversation and what was printed. */
   async function resume(file: string) {
     const talk = talkTo(s06);
@@ -695,6 +830,9 @@ describe("s06: resume", () => {
     assert.doesNotMatch(printed, /\bline\b/, "no line is incomplete");
     assert.equal((await ask("go on", say("ok"))).error, "");
     assert.deepEqual(fs.readFileSync(talk.state.file), old, "the old one stays as it was");
+    const said = (file: string) => entriesIn(file).flatMap(({ message }) => message ?? []);
+    const all = said(talk.state.file);
+    assert.deepEqual(said(state.file).slice(0, all.length), all, "the new one, which a summary names, has all of it");
     assert.deepEqual([rewritesIn(state.file)[0].trigger, historyIn(state.file)], ["resume", messages]);
     assert.deepEqual((await resume(state.file)).messages, messages.map(s06.withoutThinking), "and again");
   });
@@ -730,6 +868,19 @@ describe("s06: resume", () => {
     }
   });
 
+  test("still compacts if the compact tool had asked for it when the program ended", async () => {
+    const talk = talkTo(s06);
+    await talk.ask("first", say("words ".repeat(3_000)));
+    await talk.ask("second", call(use("compact", { focus: "names" })), say("A summary."), say("ok"));
+    const lines = fs.readFileSync(talk.state.file, "utf8").split("\n");
+    const asked = lines.findIndex((line) => line.includes('"tool_result"'));
+    fs.writeFileSync("old.jsonl", `${lines.slice(0, asked + 1).join("\n")}\n`);
+    const { ask } = await resume("old.jsonl");
+    const { sent } = await ask("go on", say("A summary."), say("ok"));
+    assert.equal(kinds(sent), "summary call");
+    assert.match(lastTextOf(sent[0] ?? assert.fail()), /names$/);
+  });
+
   test("fails with an error that names the file if it has no messages or doesn't exist", async () => {
     fs.writeFileSync("empty.jsonl", "");
     for (const name of ["empty.jsonl", "missing.jsonl"])
@@ -737,14 +888,15 @@ describe("s06: resume", () => {
   });
 });
 
-describe("s06: runTurn: a turn", () => {
+onEach("runTurn", { s06 }, () => {
   test("whose request is longer than half the threshold is refused, with its size, before anything changes", async () => {
-    const talk = await talkAgo(medium, [14_700], 301); // sending a request would clear results
+    const talk = await talkAgo(medium, 1.05 * medium.COLD_SAVINGS, NOW_COLD); // sending a request would clear results
     const before = structuredClone(talk.messages);
     const file = fs.readFileSync(talk.state.file, "utf8");
     for (const part of [0.9, 0.52]) {
       const { error, sent } = await talk.ask("words ".repeat((part * 12_000 * 3) / 6));
-      assert.match(error, /\d.?\d{3}/, "how long it is");
+      const size = Number(/too long \(~(\d+) tokens\)/.exec(error)?.[1]);
+      assert.ok(Math.abs(size / (part * 12_000) - 1) < 0.02, error);
       assert.deepEqual([sent, talk.messages], [[], before], "nothing is sent or cleared");
     }
     assert.equal(fs.readFileSync(talk.state.file, "utf8"), file, "the transcript");
@@ -764,20 +916,31 @@ describe("s06: runTurn: a turn", () => {
     const before = talk.messages.map(small.withoutThinking);
     server.fail(PASS, PASS, { kind: "refusal" });
     const { error, sent } = await talk.ask("second", say("A summary."), bash("true"), say("no"));
-    assert.notEqual(error, "");
+    assert.match(error, /refused/);
     assert.equal(kinds(sent), "summary call call");
+    assert.deepEqual(talk.messages, before);
+  });
+
+  test("that the API rejects right after a summary leaves the summary", async () => {
+    const talk = await longTalk();
+    await talk.compact(say("A summary."));
+    const before = structuredClone(talk.messages);
+    expectRejection(/Bad request/);
+    server.fail({ kind: "status", status: 400 });
+    assert.match((await talk.ask("second")).error, /400/);
     assert.deepEqual(talk.messages, before);
   });
 });
 
-describe("s06: saveIfLarge: a result", () => {
+onEach("saveIfLarge", { s06 }, () => {
   test("of more than 50,000 characters goes to a file; the model gets the path, head and tail", async () => {
     const print = (size: number) => bash(`head -c ${size} /dev/zero | tr '\\0' x; printf end`);
     const talk = talkTo(s06);
-    await talk.ask("go", print(49_997), print(49_998), bash("seq 250000"), say("done"));
+    const { printed } = await talk.ask("go", print(49_997), print(49_998), bash("seq 250000"), say("done"));
     const [whole = "", large = "", huge = ""] = contents(talk.messages);
     assert.deepEqual([whole.length, savedIn(whole)], [50_000, undefined]);
     assert.equal(savedOf(large), `${"x".repeat(49_998)}end`);
+    assert.ok(printed.includes(savedIn(large) ?? assert.fail(large)), "the user sees the path");
     assert.match(large, /x{500}.*x{500}end$/s, "head and tail");
     assert.ok(large.length < 2_300, `the model gets about 2,000 characters, not ${large.length}`);
     const saved = savedOf(huge);
@@ -787,7 +950,8 @@ describe("s06: saveIfLarge: a result", () => {
       const text = contents(sent.at(-1)?.messages).at(-1) ?? "";
       assert.ok(/😀/.test(text) && text.isWellFormed(), "no character is cut in half");
     }
-    assert.ok(saved.length <= 1_000_000 && saved.startsWith("1\n2\n") && saved.endsWith("\n250000"), "of two million");
+    assert.ok(saved.length > 990_000 && saved.length <= 1_000_000, `${saved.length} of two million characters`);
+    assert.ok(saved.startsWith("1\n2\n") && saved.endsWith("\n250000"), "head and tail");
   });
 
   test("that can't be saved is cut, and says why; it's cut further if the prompt was too long", async () => {
@@ -808,7 +972,7 @@ describe("s06: saveIfLarge: a result", () => {
   });
 });
 
-describe("s06: callWithRecovery: a prompt that is too long after all", () => {
+onEach("callWithRecovery", { s06 }, () => {
   let from = 0;
   beforeEach(() => {
     from = server.journal.length;
@@ -829,7 +993,7 @@ describe("s06: callWithRecovery: a prompt that is too long after all", () => {
     for (const what of [/8500 maximum/, /CONTEXT_WINDOW/, /200.?000/, /\/clear/]) assert.match(printed, what);
   });
 
-  test("is summarized without the files, which could make it too long again", async () => {
+  test("is summarized without the files, which could make it too long again; the next summary has them", async () => {
     fileOf("a.txt", 800);
     const talk = talkTo(s06);
     await talk.ask("words ".repeat(3_500), read("a.txt"), say("ok"));
@@ -838,9 +1002,21 @@ describe("s06: callWithRecovery: a prompt that is too long after all", () => {
     server.journal.length = from; // the 413 came from this test
     assert.equal(kinds(sent), "call summary call");
     assert.doesNotMatch(JSON.stringify(sent.at(-1)?.messages), /<file /);
+    await talk.ask("more", say("words ".repeat(3_500)));
+    await talk.compact(say("A second summary."));
+    assert.deepEqual(withSummary(talk.messages), [file("a.txt", fs.readFileSync("a.txt", "utf8"))]);
   });
 
-  test("loses all old results, even the newest three, and those that aren't answered go to disk", async () => {
+  test("leaves the history as it is if there is nothing to clear or to summarize", async () => {
+    const talk = talkTo(s06);
+    await talk.ask("go", say("done"));
+    server.fail({ kind: "status", status: 413 });
+    const { error } = await talk.ask("again", say("done"));
+    server.journal.length = from; // the 413 came from this test
+    assert.deepEqual([error, rewritesIn(talk.state.file)], ["", []]);
+  });
+
+  test("loses all old results, even the newest three, and those that aren't seen go to disk", async () => {
     fileOf("a.txt", 8_000);
     server.contextLimit = 11_000;
     const talk = talkTo(s06);
@@ -873,12 +1049,23 @@ describe("s06: callWithRecovery: a prompt that is too long after all", () => {
     assert.equal((await talk.ask("third", say("ok"))).error, "");
   });
 
-  test("is recognized by a 413 or one plain pattern, but not by other words", async () => {
+  test("is recognized by a 413 or by the words of the servers known, but not by other words", async () => {
     for (const [status, message, isTooLong] of [
       [413, undefined, true],
-      [400, "this model's maximum context length is 8192 tokens", true],
+      [400, "prompt is too long: 250000 tokens > 200000 maximum", true],
       [400, "input length and `max_tokens` exceed context limit: 9000 + 8000 > 16000", true],
+      [400, "this model's maximum context length is 8192 tokens", true],
+      [400, "the input length exceeds the context length", true],
+      [400, "the request exceeds the available context size, try increasing it", true],
+      [400, "Invalid request: Your request exceeded model token limit: 262144 (requested: 300000)", true],
+      [400, "Input token length too long", true],
+      [400, "Prompt exceeds max length", true],
+      [400, "Prompt 超长", true],
+      [400, "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 258048]", true],
+      [400, "Total tokens of image and text exceed max message tokens", true],
+      [400, "The input (300000 tokens) exceeds the maximum allowed input length of 262144 tokens", true],
       [400, "the request took too long", false],
+      [400, "token limit per minute reached", false],
     ] as const) {
       const talk = talkTo(s06);
       await talk.ask("first", say("words ".repeat(2_000)));
@@ -890,11 +1077,12 @@ describe("s06: callWithRecovery: a prompt that is too long after all", () => {
   });
 });
 
-describe("s06: main: the program", { concurrency: true }, () => {
+onEachAtOnce("main", { s06 }, false, () => {
   const lesson = "s06_context_compact";
   /** Returns the text of a transcript. */
   const transcript = (request: string, ...before: Anthropic.MessageParam[]) => {
-    const known = { state: { charsPerToken: 3, files: ["a.txt"] }, todos: [{ text: "one", status: "pending" }] };
+    const state = { charsPerToken: 3, files: ["a.txt"], shortPauses: 2 };
+    const known = { state, todos: [{ text: "one", status: "pending" }] };
     const messages = [...before, user(request), { role: "assistant", content: "words ".repeat(2_000) }];
     return messages.map((message) => JSON.stringify({ message, ...known })).join("\n");
   };
@@ -934,22 +1122,74 @@ describe("s06: main: the program", { concurrency: true }, () => {
     const { trigger, messages, todos, state } = cleared;
     assert.deepEqual([trigger, messages, todos, state.files], ["clear", [], [], []]);
     assert.deepEqual(next.message, user("and now?"));
+    const ttls = run.journal.map(({ request }) => request.cache_control?.ttl);
+    assert.deepEqual([ttls[0], ttls.at(-1)], ["1h", undefined], "for how long to cache: /clear begins anew");
   });
 
-  test("continues the newest transcript with -c or --continue, and any with --resume; other words are a request", async (t) => {
+  test("the error says what helps against a rate limit, an unknown ttl, or a server that demands thinking back", async (t) => {
+    const messages = [
+      "This request would exceed your rate limit.",
+      "cache_control.ttl: Extra inputs are not permitted",
+      "The `content[].thinking` in the thinking mode must be passed back to the API.",
+    ];
+    const failures = messages.map((message, i): Failure => {
+      return { kind: "status", status: i === 0 ? 429 : 400, message, retryAfter: 0.001 };
+    });
+    const [rateLimit = PASS] = failures;
+    for (const message of [messages[0], messages[0], ...messages])
+      expectRejection(new RegExp(message?.slice(-20) ?? ""));
+    const setting = { input: "1\n2\n3\n", failures: [rateLimit, rateLimit, ...failures] };
+    const run = await start(t, lesson, [], setting);
+    assert.equal(await run.ended, 1);
+    assert.match(run.screen(), /rate limit.*\/clear.*\n(.*\n)*.*ttl.*\/clear.*\n(.*\n)*.*passed back.*THINKING=keep/);
+  });
+
+  test("/clear doesn't take up a transcript that ended", async (t) => {
+    const aside = 'f=$(ls .transcripts/*.jsonl); mv "$f" aside; mkdir "$f"'; // a folder can't be appended to
+    const back = 'rmdir .transcripts/*.jsonl; mv aside "$f"';
+    const replies = [bash(`${aside}; printf %s "$f" > name`), bash(`f=$(cat name); ${back}`), say("a"), say("b")];
+    const run = await start(t, lesson, ["-y"], { replies, input: "one\n/clear\ntwo\n" });
+    assert.equal(await run.ended, 0, run.screen());
+    assert.match(run.screen(), /transcript ends here(.|\n)*cleared/);
+    assert.doesNotMatch(fs.readFileSync(transcriptIn(run.cwd), "utf8"), /"clear"/);
+  });
+
+  test("a setting that is no positive whole number is named in one line", async (t) => {
+    const env = { CONTEXT_WINDOW: "0.8", COMPACT_THRESHOLD: "200k" };
+    const run = await start(t, lesson, ["hello"], { replies: [say("hi")], env });
+    assert.equal(await run.ended, 0, run.screen());
+    for (const name of Object.keys(env))
+      assert.equal(
+        run.screen().match(new RegExp(`^\\[${name} must be a positive whole number.*\\]$`, "gm"))?.length,
+        1,
+      );
+    assert.match(run.screen(), / of 167000 tokens/);
+  });
+
+  test("a request of several lines is no command, whatever it begins with", async (t) => {
+    const run = await start(t, lesson, ["/compact this\nand that"], { replies: [say("ok")] });
+    assert.equal(await run.ended, 0, run.screen());
+    assert.deepEqual(run.journal[0]?.request.messages, [user("/compact this\nand that")]);
+  });
+
+  test("continues the transcript written last with -c or --continue, and any with --resume; other words are a request", async (t) => {
     const files = {
-      ".transcripts/transcript_1_1.jsonl": transcript("older"),
-      ".transcripts/transcript_2_1.jsonl": transcript("newest"),
+      ".transcripts/transcript_1_1.jsonl": `${transcript("newest")}\n`,
+      ".transcripts/transcript_2_1.jsonl": `${transcript("older")}\n`,
+      ".transcripts/transcript_3_1.jsonl": "", // a full disk leaves such files
       "old talks/a talk.jsonl": transcript("named"),
     };
+    const shell = (agent: string) => `touch -t 202001010000 .transcripts/transcript_2_1.jsonl; ${agent}`;
     for (const [words, last] of [
       [["-c"], "newest"],
       [["--continue"], "newest"],
-      [["--resume", "old talks/a talk.jsonl"], "named"],
+      [["-c", "--resume", "old talks/a talk.jsonl"], "named"],
     ] as const) {
-      const run = await start(t, lesson, [...words, "explain", "data.jsonl"], { files, replies: [say("ok")] });
+      const args = [...words, "explain", "data.jsonl"];
+      const run = await start(t, lesson, args, { files, shell, replies: [say("ok")] });
       assert.equal(await run.ended, 0, run.screen());
-      assert.ok(run.screen().includes(last), "it prints the last request");
+      const name = last === "named" ? "old talks/a talk" : ".transcripts/transcript_1_1";
+      assert.ok(run.screen().includes(`[resumed ${name}.jsonl. The last request was: ${last}]`), run.screen());
       const { messages = [] } = run.journal[0]?.request ?? {};
       assert.deepEqual([messages[0], ...messages.slice(2)], [user(last), user("explain data.jsonl")]);
     }

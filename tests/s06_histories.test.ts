@@ -8,12 +8,14 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
 import fc from "fast-check";
+import { say, user } from "../tools/api/said.ts";
 import type { Failure, JournalEntry, Reply, ReplyBlock } from "../tools/api/server.ts";
-import * as harness from "./harness.ts";
+import { useServer } from "./server.ts";
+import { blocksOf, capture, entriesIn, historyIn, type Messages, optionsFor, rewritesIn, textsIn } from "./turn.ts";
+import { useWorkspace } from "./workspace.ts";
 
-const { blocksOf, capture, entriesIn, historyIn, optionsFor, rewritesIn, say, server, textsIn, user } = harness;
-type Messages = harness.Messages;
-
+useWorkspace();
+const server = await useServer();
 type Lesson = typeof import("../agents/s06_context_compact.ts");
 
 const lessons: Lesson[] = [];

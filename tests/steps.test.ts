@@ -3,13 +3,13 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, symlinkSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { diffLines } from "diff";
 import { codeOf, readLessons } from "../tools/lesson/source.ts";
-import { folder } from "./harness.ts";
+import { newFolder } from "./workspace.ts";
 
 const ROOT = fileURLToPath(new URL("../", import.meta.url));
 /** The tutorial's names that each lesson exports, besides those of the lesson before. */
@@ -50,10 +50,22 @@ const LESSONS = [...readLessons(ROOT).values()].map((lesson) => {
     header,
     names: [...regions.keys()],
     regions,
+    parts: new Map([...lesson.parts].map(([name, part]) => [name, codeOf(lesson, part).join("\n")])),
     outside,
   };
 });
 const [S01 = assert.fail()] = LESSONS;
+type Part = (typeof LESSONS)[number];
+const partOf = ({ parts }: Part = S01, name: string) => parts.get(name) ?? "";
+/** The declarations of the lesson before that this lesson changes in a region. */
+function changedIn(short: string, region: string): string[] {
+  const at = LESSONS.findIndex((lesson) => lesson.short === short);
+  const [before, now] = [LESSONS[at - 1], LESSONS[at]];
+  const names = [...(before?.parts.keys() ?? [])].filter((name) =>
+    before?.regions.get(region)?.includes(partOf(before, name)),
+  );
+  return names.filter((name) => partOf(before, name) !== partOf(now, name));
+}
 
 test("there are six lessons and nothing else", () => {
   const files = LESSONS.map(({ stem }) => `${stem}.ts`);
@@ -117,12 +129,19 @@ for (const [i, { short, stem, lines, source, header, names, regions, outside }] 
   });
 }
 
-// The suites run only s01 and s06 as programs, so main must not change much in between.
-test("the main of s05 only adds a line that lists the skills", () => {
-  const [s04, s05] = ["s04", "s05"].map((short) =>
-    LESSONS.find((lesson) => lesson.short === short)?.regions.get("main"),
+// The suites run what follows on s01 alone, or on s01 and s06. So the lessons between must not change it.
+test("what the suites test once changes only in the lessons that they test it on", () => {
+  const [s04, s05, s06] = ["s04", "s05", "s06"].map((short) => LESSONS.find((lesson) => lesson.short === short));
+  assert.equal(s05?.regions.get("main")?.replace("  announceSkills();\n", ""), s04?.regions.get("main"));
+  assert.equal(s06?.regions.get("bash")?.replace("1_000_000", "RESULT_LIMIT"), s05?.regions.get("bash"));
+  for (const short of ["s03", "s04"]) assert.deepEqual(changedIn(short, "loop"), ["agentLoop"]);
+  assert.deepEqual(changedIn("s06", "terminal"), ["reportError"]);
+  assert.deepEqual(changedIn("s06", "main"), ["typedRequests", "FLAGS", "main"]);
+  const gone = diffLines(partOf(s05, "main"), partOf(s06, "main")).flatMap(({ removed, value }) =>
+    removed ? value.trim().split("\n") : [],
   );
-  assert.equal(s05?.replace("  announceSkills();\n", ""), s04);
+  const rest = gone.filter((line) => !/\b(messages|options|announceSkills|args\.values\.help)\b/.test(line));
+  assert.deepEqual(rest, [], "main of s06 keeps every other line of s05's");
 });
 
 test("a command times out when bash's description says it does", () => {
@@ -155,7 +174,7 @@ test("the agent of s01 is setup, loop, tools and turn, in at most 144 lines", ()
 });
 
 test("a lesson can be copied elsewhere; importing it prints nothing, needs no key and exports the tutorial's names", () => {
-  const elsewhere = mkdtempSync(join(folder, "elsewhere-"));
+  const elsewhere = newFolder();
   symlinkSync(join(ROOT, "node_modules"), join(elsewhere, "node_modules"));
   const urls = LESSONS.map(({ short, file }) => {
     mkdirSync(join(elsewhere, short)); // in separate folders: lessons don't need each other

@@ -2,14 +2,15 @@
 // `npm run test:runtimes` first installs the runtimes beside this file, as npm packages.
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, test } from "node:test";
+import { bash, say } from "../../tools/api/said.ts";
 import { scripted, startServer } from "../../tools/api/server.ts";
 import { LESSONS, ROOT, startLesson, TSX } from "../../tools/lesson/start.ts";
-import { bash, resultsIn, say } from "../harness.ts";
+import { resultsIn } from "../turn.ts";
+import { newFolder } from "../workspace.ts";
 
 /** What to write before the name of a lesson, in npm's packages for this platform. */
 const RUNTIMES: Record<string, string[]> = {
@@ -33,13 +34,8 @@ describe("runtimes", { concurrency: 2 }, () => {
         const server = await startServer({
           model: scripted(bash("echo 完成 | tee made.txt; exit 3"), say("Done: 完成.")),
         });
-        const home = realpathSync(mkdtempSync(join(tmpdir(), "runtime-"))); // Deno and Bun keep their caches in it
-        t.after(async () => {
-          await server.close();
-          rmSync(home, { recursive: true, force: true });
-        });
-        mkdirSync(join(home, "skills/greeting"), { recursive: true });
-        writeFileSync(join(home, "skills/greeting/SKILL.md"), SKILL);
+        t.after(() => server.close());
+        const home = newFolder({ "skills/greeting/SKILL.md": SKILL }); // Deno and Bun keep their caches in it
         const child = startLesson(join(ROOT, "agents", lesson), ["-y", "make it"], {
           runtime: [path, ...flags],
           url: server.url,
@@ -52,7 +48,7 @@ describe("runtimes", { concurrency: 2 }, () => {
         const [out, errors, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
         assert.equal(errors.replace(NOTICE, ""), "");
         assert.equal(code, 0, out);
-        const results = resultsIn(server.journal.at(-1)?.request.messages ?? []).map((result) => result.text);
+        const results = resultsIn(server.journal.at(-1)?.request.messages).map((result) => result.text);
         assert.deepEqual(results, ["完成\n(exit code 3)"]);
         assert.equal(readFileSync(join(home, "made.txt"), "utf8"), "完成\n");
         assert.match(out, /\nDone: 完成\.\n(\[context.*\n)?$/);

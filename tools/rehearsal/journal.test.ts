@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
+import { say } from "../api/said.ts";
 import { scripted, startServer } from "../api/server.ts";
 import { showCall, transcriptsOf } from "./journal.ts";
 
@@ -13,7 +14,6 @@ test("shows a call with its reply, or with its error, and cuts long texts", () =
 });
 
 test("saves each message and what each call used, and those of subagents apart", async () => {
-  const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
   const server = await startServer({ model: scripted(say("One."), say("A child's."), say("Another's."), say("Two.")) });
   const history: Anthropic.MessageParam[] = [];
   const client = new Anthropic({ baseURL: server.url, apiKey: "offline" });

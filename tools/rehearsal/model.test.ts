@@ -1,25 +1,39 @@
 // Plays the lessons' requests in s06, with real tools, on the strict server.
 import assert from "node:assert/strict";
-import { cpSync } from "node:fs";
+import { cpSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
-import { capture, folder, type Messages, optionsFor, server, textsIn, user } from "../../tests/harness.ts";
-import { ROOT } from "../lesson/start.ts";
+import { after, test } from "node:test";
+import type Anthropic from "@anthropic-ai/sdk";
+import { user } from "../api/said.ts";
+import { startServer } from "../api/server.ts";
+import { DEFAULTS, OFFLINE, ROOT } from "../lesson/start.ts";
 import { INTERRUPTED, STOPPED } from "../lesson/wording.ts";
 import { PROMPTS, rehearse } from "./model.ts";
 
+type Messages = Anthropic.MessageParam[];
+
+const folder = realpathSync(mkdtempSync(join(tmpdir(), "rehearsal-")));
+const server = await startServer({ model: rehearse });
+after(() => {
+  rmSync(folder, { recursive: true });
+  return server.close();
+});
 for (const name of ["agents", "skills", "package.json"])
   cpSync(join(ROOT, name), join(folder, name), { recursive: true });
-process.env.COMPACT_THRESHOLD = "16000";
+process.chdir(folder);
+Object.assign(process.env, DEFAULTS, OFFLINE, { ANTHROPIC_BASE_URL: server.url, COMPACT_THRESHOLD: "16000" });
 const s06 = await import("../../agents/s06_context_compact.ts");
 
 const REQUEST = { model: "claude-sonnet-5-5", max_tokens: 1_000, tools: s06.TOOLS };
-server.model = rehearse;
 /** Has s06 carry out a request. Returns the model's last words. */
-async function answerTo(request: string, options: Partial<ReturnType<typeof optionsFor<typeof s06>>> = {}) {
+async function answerTo(request: string, approve = async () => {}): Promise<string> {
   const messages: Messages = [];
-  await capture(() => s06.runTurn(messages, request, optionsFor(s06, options)));
-  return textsIn(messages, "assistant").at(-1) ?? "";
+  const { signal } = new AbortController();
+  const options = { system: s06.SYSTEM, tools: s06.TOOLS, approve, signal, state: s06.newState() };
+  await s06.runTurn(messages, request, options);
+  const blocks = messages.at(-1)?.content ?? [];
+  return Object(typeof blocks === "string" ? undefined : blocks.at(-1)).text ?? "";
 }
 
 /** Answers that no page shows. docs:check compares the others with the pages. */
@@ -40,7 +54,7 @@ test("the model stops when the user says no", async () => {
   const approve = async () => {
     throw new Error("not run: the user said no");
   };
-  assert.match(await answerTo("Create hello.mjs and run it.", { approve }), /bash did not work out: .*said no/);
+  assert.match(await answerTo("Create hello.mjs and run it.", approve), /bash did not work out: .*said no/);
 });
 
 test("the model repeats a call that was interrupted, unless there is a new request", () => {
