@@ -46,11 +46,11 @@ async function show(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return;
   const { code = lesson, step, isGreen, passed } = result;
   const done = steps.slice(0, step ? step.number - 1 : steps.length);
-  const bar = `${"█".repeat(done.length * 4).padEnd(steps.length * 4, "░")} ${done.length} of ${steps.length} steps`;
-  const blocks = [[`${lesson.header[0]}   ${bar}   tests green: ${passed}`], problemIn(result), adviceFor(result)];
+  const green = `${done.length} of ${steps.length} steps are green, ${passed} tests`;
+  const blocks = [[`${lesson.header[0]}   ${green}`], problemIn(result), adviceFor(result)];
   if (process.stdout.isTTY) console.clear();
   for (const lines of blocks) if (lines[0]) console.log(`${lines.join("\n  ")}\n`);
-  hint = step ? `A hint: ${step.hint}\n` : "There is no hint.\n";
+  hint = step ? `A hint: ${step.hint.replace(/(.{60,76}) /g, "$1\n")}\n` : "There is no hint.\n";
   for (const name of done.flatMap(({ functions }) => functions)) greens.set(name, code);
   process.exitCode = isGreen ? 0 : 1;
 }
@@ -73,20 +73,18 @@ function adviceFor(result: Result): string[] {
     return `${unwritten.includes(name) ? "write" : "look at"} ${name} ${line ? `(line ${line - 1})` : "(not in the file)"}`;
   });
   const { number, section = "" } = steps.find(({ functions }) => functions.includes(`${names[0]}`)) ?? {};
-  const page = lesson.pages.find((each) => titleIn(each, section));
-  const where = page ? `; the page: ${page}, "${titleIn(page, section)}"` : "";
-  return [
-    `→ ${number ? `step ${number}: ` : ""}${advice.join(", ")}`,
-    file + where,
-    ...ahead.map((name) => `· ${name}`),
-  ];
+  const lines = [`→ ${number ? `step ${number}: ` : ""}${advice.join(", ")}`];
+  for (const page of lesson.pages) if (titleIn(page, section)) lines.push(`${page}, "${titleIn(page, section)}"`);
+  return failure ? lines : [...lines, ...ahead.map((name) => `· ${name}`)];
 }
 
-/** What was changed since the test's group was green, or else the functions of the step. */
-function functionsIn({ code, step, failure }: Result): string[] {
-  const green = greens.get(failure?.name ?? "");
+/** What isn't written yet, or was changed since the tests of that function were green, or else all functions of the step. */
+function functionsIn({ code, step, unwritten, failure }: Result): string[] {
+  const functions = step?.functions ?? [`${failure?.name}`];
+  if (!failure) return functions.filter((name) => unwritten.includes(name));
+  const green = greens.get(failure.name);
   const changed = green && code ? changedBetween(green, code) : [];
-  return changed.length > 0 ? changed : (step?.functions ?? [`${failure?.name}`]);
+  return changed.length > 0 ? changed.slice(0, 3) : functions;
 }
 
 const titleIn = (page: string, section: string) =>
@@ -96,8 +94,9 @@ const titleIn = (page: string, section: string) =>
 function explain({ problem, printed }: Failure): string[] {
   const { message, stack = "", operator = "", expected, actual } = problem;
   const [said = "", ending] = message.split("\n\nthe turn ended with: ");
-  const lines = /^(Expected values|The input) /.test(said) ? [] : said.split("\n", 6).filter(Boolean); // not Node's comparison
-  if (/^(strictEqual|deepStrictEqual|match)$/.test(operator)) lines.push(...compare(expected, actual));
+  const sides = /^(strictEqual|deepStrictEqual|match)$/.test(operator) ? compare(expected, actual) : [];
+  const words = /^(Expected values|The input) /.test(said) ? "" : said; // not Node's, which compares as well
+  const lines = [...words.split("\n", sides.length > 0 ? 1 : 6).filter(Boolean), ...sides];
   if (ending) lines.push(`the turn ended with: ${ending}`);
   const [, suite = "", at] = /.*(tests\/s\d\d\w+\.test\.ts):(\d+)/s.exec(stack) ?? []; // the last, since helpers come before it
   if (at) lines.push(`${suite}:${at}   ${fs.readFileSync(suite, "utf8").split("\n")[Number(at) - 1]?.trim()}`);
