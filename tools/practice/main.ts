@@ -63,17 +63,17 @@ function problemIn({ typeErrors, failure }: Result): string[] {
 
 /** Says what to write or look at: a line, or the functions of a step. */
 function adviceFor(result: Result): string[] {
-  const { isGreen, code, unwritten, ahead, typeErrors, failure } = result;
+  const { isGreen, code, ahead, typeErrors, failure } = result;
   if (isGreen) return [`All green. Run it: npm run offline -- ${file}`];
   if (typeErrors[0]) return [`→ look at ${typeErrors[0].split(": ")[0]}`];
   if (!code || failure?.name === "") return [`→ look at ${thrownAt(failure?.problem.stack) ?? file}`];
   const names = functionsIn(result);
-  const advice = names.map((name) => {
+  const places = names.map((name) => {
     const line = code.parts.get(name)?.body?.from;
-    return `${unwritten.includes(name) ? "write" : "look at"} ${name} ${line ? `(line ${line - 1})` : "(not in the file)"}`;
+    return `${name} (${line ? `line ${line - 1}` : "not in the file"})`;
   });
   const { number, section = "" } = steps.find(({ functions }) => functions.includes(`${names[0]}`)) ?? {};
-  const lines = [`→ ${number ? `step ${number}: ` : ""}${advice.join(", ")}`];
+  const lines = [`→ ${number ? `step ${number}: ` : ""}${failure ? "look at" : "write"} ${places.join(", ")}`];
   for (const page of lesson.pages) if (titleIn(page, section)) lines.push(`${page}, "${titleIn(page, section)}"`);
   return failure ? lines : [...lines, ...ahead.map((name) => `· ${name}`)];
 }
