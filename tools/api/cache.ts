@@ -1,6 +1,6 @@
 /** The prompt cache: what a prompt reads from it, and what it writes. */
 import { createHash } from "node:crypto";
-import { CACHE_LIFE, LONG_CACHE_LIFE } from "../trace/prices.ts";
+import { CACHE_LIFE, LONG_CACHE_LIFE } from "../prices.ts";
 import type { Line } from "./prompt.ts";
 import type { Ttl } from "./request.ts";
 

@@ -6,8 +6,9 @@
  * It starts from the calls of never compacting. A rewrite shortens every prompt until the next rewrite by the same number
  * of tokens, so running totals tell what the calls between two rewrites cost, and the best moments follow backwards.
  */
+
+import { IN_INPUT_TOKENS } from "../prices.ts";
 import { sum } from "../trace/numbers.ts";
-import { IN_INPUT_TOKENS } from "../trace/prices.ts";
 import type { Call } from "./replay.ts";
 import { billFor } from "./report.ts";
 

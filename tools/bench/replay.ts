@@ -10,9 +10,8 @@ import { basename, dirname } from "node:path";
 import { pathToFileURL } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import { startServer } from "../api/server.ts";
+import { CACHE_LIFE, CHARS_PER_TOKEN } from "../prices.ts";
 import { stringsIn } from "../trace/events.ts";
-import { CACHE_LIFE } from "../trace/prices.ts";
-import { CHARS_PER_TOKEN } from "../trace/sizes.ts";
 import { textbook } from "./textbook.ts";
 import type { Round, Session, Turn } from "./turns.ts";
 

@@ -1,10 +1,10 @@
 /** Finds the moments that the pages draw in the recorded runs: the messages before and after a step. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { CHARS_PER_TOKEN } from "../prices.ts";
 import { type Block, type Event, textOf, type Usage } from "../trace/events.ts";
 import { sum } from "../trace/numbers.ts";
 import { readRecording } from "../trace/recording.ts";
-import { CHARS_PER_TOKEN } from "../trace/sizes.ts";
 
 /** A message, or with the role `system` a part of the system prompt. */
 export type Message = { role: "user" | "assistant" | "system"; blocks: Block[]; isChild?: boolean };

@@ -2,14 +2,10 @@
  * What happened in a recorded conversation, whoever wrote it down. Events keep the structure of what was recorded, and every
  * view is made from them: names and shortened texts are made where they are shown, and nothing is read back out of those.
  */
+import type { Tokens } from "../prices.ts";
 
 /** Tokens as the API counted them. */
-export type Usage = {
-  input: number; // without the cache
-  read: number;
-  written: number;
-  writtenForHour: number; // the part of `written` that lives for an hour instead of five minutes
-  output: number;
+export type Usage = Tokens & {
   isFinal: boolean; // the reply was complete when its output was counted
   isListPrice: boolean; // false if something else in the file changes the price
 };

@@ -1,9 +1,10 @@
 /** Makes the timeline of a recording. */
+
+import { CACHE_LIFE, CHARS_PER_TOKEN, costOf, LONG_CACHE_LIFE, windowOf } from "../prices.ts";
 import { type Block, type Call, type Clear, type Message, type Recording, type Rewrite, textOf } from "./events.ts";
 import { groupBy, largestOf, sum } from "./numbers.ts";
-import { CACHE_LIFE, costOf, LONG_CACHE_LIFE, windowOf } from "./prices.ts";
 import { readRecording } from "./recording.ts";
-import { CHARS_PER_TOKEN } from "./sizes.ts";
+
 import type { Capacity, Compaction, Context, ContextBlock, ModelCall, Side, Size } from "./timeline.ts";
 import { isCleared, type Timeline, totalOf } from "./timeline.ts";
 

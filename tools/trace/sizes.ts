@@ -1,7 +1,6 @@
 /** Estimates sizes from the characters of the JSON, because only the API can count tokens. */
+import { CHARS_PER_TOKEN } from "../prices.ts";
 
-/** An estimate for prompts that the API didn't count. */
-export const CHARS_PER_TOKEN = 3;
 /** Characters of {"role":"user","content":[]} and a comma. */
 export const WRAPPER = 30;
 /** Stands in for an image: 1,500 tokens, about as many as 1,000 × 1,000 pixels take. */

@@ -1,7 +1,8 @@
 /** What was in the context at each model call of a recording, and functions to look it up. */
+
+import { type Cost, sumOf } from "../prices.ts";
 import type { Block, Skipped, Usage } from "./events.ts";
 import { sum } from "./numbers.ts";
-import { type Cost, sumOf } from "./prices.ts";
 
 /** `replaces` is the result that was cleared, or the thinking that became text. */
 export type ContextBlock = Block & { id: number; replaces?: ContextBlock };

@@ -1,7 +1,7 @@
 /** Draws a timeline as SVG, in a browser or in a linkedom document. */
 import * as Plot from "@observablehq/plot";
+import { sumOf } from "../prices.ts";
 import { groupBy, largestOf, sum, whole } from "../trace/numbers.ts";
-import { sumOf } from "../trace/prices.ts";
 import { type Capacity, fateOfTaken, isMissed, type ModelCall, type Timeline } from "../trace/timeline.ts";
 import { dollars, escapeHtml, short } from "./format.ts";
 import { labelOf, nameOfSeries } from "./labels.ts";

@@ -1,7 +1,8 @@
 /** Works out what a session cost, what cache misses added to that, what filled the context and what compactions removed. */
+
+import { sumOf } from "../prices.ts";
 import { callKey } from "../trace/events.ts";
 import { groupBy, largestOf, sum } from "../trace/numbers.ts";
-import { sumOf } from "../trace/prices.ts";
 import {
   blocksIn,
   type ContextBlock,

@@ -1,7 +1,8 @@
 /** Everything the viewer says, in each language. */
+
+import type { Cost } from "../prices.ts";
 import type { Kind, Skipped } from "../trace/events.ts";
 import { whole } from "../trace/numbers.ts";
-import type { Cost } from "../trace/prices.ts";
 import type { Capacity, Fate, Missed, ModelCall, Side, Timeline } from "../trace/timeline.ts";
 import { counted, percent } from "./format.ts";
 import type { Lost } from "./lost.ts";

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseHTML } from "linkedom";
+import { sumOf } from "../prices.ts";
 import { sum } from "../trace/numbers.ts";
-import { sumOf } from "../trace/prices.ts";
 import { readTimeline } from "../trace/read-timeline.ts";
 import {
   billed,

@@ -1,6 +1,4 @@
-/** The only home of prices, windows and cache lifetimes. */
-import type { Usage } from "./events.ts";
-import { sum } from "./numbers.ts";
+/** What the API charges, how large the models' windows are, and how long the cache lives. */
 
 /** Dollars per million tokens, what reading from the cache costs relative to input, and the window in tokens. */
 type Price = [input: number, output: number, read: number, window: number];
@@ -38,10 +36,12 @@ const WRITE_FOR_AN_HOUR = 2;
 /** How many milliseconds a cache entry lives after the last request that used it. */
 export const CACHE_LIFE = 300_000;
 export const LONG_CACHE_LIFE = 3_600_000;
+/** An estimate for prompts that the API didn't count. */
+export const CHARS_PER_TOKEN = 3;
 
 const [INPUT, OUTPUT, READ] = SONNET_5_5;
 /** Prices of Sonnet 5.5 in tokens of input. Those of Opus 5.5 are the same. */
-export const IN_INPUT_TOKENS = { read: READ, write: WRITE, output: OUTPUT / INPUT };
+export const IN_INPUT_TOKENS = { read: READ, write: WRITE, writeForHour: WRITE_FOR_AN_HOUR, output: OUTPUT / INPUT };
 /** Dollars on Sonnet 5.5. */
 export const dollarsForInput = (tokens: number) => (INPUT * tokens) / 1e6;
 
@@ -49,10 +49,18 @@ export const dollarsForInput = (tokens: number) => (INPUT * tokens) / 1e6;
 const listPrice = (model = ""): Price | undefined =>
   PRICES[model.replace(/^.*claude-/, "").replace(/([-@]\d{8}|-v\d.*|\[.*)+$/, "")];
 
+/** The tokens of a model call, by what each costs. */
+export type Tokens = {
+  input: number; // without the cache
+  read: number;
+  written: number;
+  writtenForHour: number; // the part of `written` that lives for an hour instead of five minutes
+  output: number;
+};
 export type Cost = Record<"read" | "written" | "input" | "output", number>;
 
 /** Returns the dollars of a model call, or undefined if its price isn't known. */
-export function costOf(usage?: Usage, model?: string): Cost | undefined {
+export function costOf(usage?: Tokens & { isListPrice: boolean }, model?: string): Cost | undefined {
   const price = listPrice(model);
   if (!price || !usage?.isListPrice) return undefined;
   const isLong = /haiku-5-5/.test(model ?? "") && usage.input + usage.read + usage.written > 100_000;
@@ -66,7 +74,7 @@ export function costOf(usage?: Usage, model?: string): Cost | undefined {
   };
 }
 
-export const sumOf = (cost?: Cost): number => sum(Object.values(cost ?? {}));
+export const sumOf = (cost?: Cost): number => (cost ? cost.read + cost.written + cost.input + cost.output : 0);
 
 /** Returns the model's window in tokens. A prompt can show that a customer had a larger one for an old model. */
 export function windowOf(model: string | undefined, largestPrompt: number): number | undefined {
