@@ -1,27 +1,24 @@
 /** The bench on small sessions: its bills, the edits it counts as grounded, and its output. */
 import assert from "node:assert/strict";
-import { execFileSync, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { sum } from "../trace/numbers.ts";
 import { linesOf, own, reply, result, text, use, user } from "../trace/test-lines.ts";
-import { newestOf } from "./choose.ts";
+import { totalOf } from "../trace/timeline.ts";
 import { oracle } from "./oracle.ts";
 import { fetchSessions } from "./public.ts";
 import type { Call } from "./replay.ts";
 import { addUp, type Figures, type Results, toResults } from "./report.ts";
-import { STRATEGIES, sourceOf } from "./strategies.ts";
+import { MAIN, OTHERS, sourceOf } from "./strategies.ts";
+import { readSessions, roundsIn } from "./turns.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "bench-"));
 after(() => rmSync(folder, { recursive: true }));
-/** Repositories in this folder take the place of GitHub. */
-const hub = join(folder, "hub");
-const places = { GIT_CONFIG_COUNT: "1", GIT_CONFIG_KEY_0: `url.file://${hub}/.insteadOf` };
-const env = { ...process.env, ...places, GIT_CONFIG_VALUE_0: "https://github.com/" };
-
 function put(name: string, ...lines: object[]): string {
   writeFileSync(join(folder, name), linesOf(...lines));
   return join(folder, name);
@@ -32,57 +29,52 @@ const at = (minute: number, message: object) => ({ ...own(message), time: 60_000
 
 test("a strategy changes s06 only where it says so, and fails if s06 lacks that place", () => {
   const s06 = readFileSync(new URL("../../agents/s06_context_compact.ts", import.meta.url), "utf8");
-  for (const strategy of STRATEGIES) assert.equal(sourceOf(s06, strategy) === s06, strategy.name === "s06");
+  for (const strategy of [...MAIN, ...OTHERS])
+    assert.equal(sourceOf(s06, strategy) === s06, strategy.name === "s06", strategy.name);
   const mine = { name: "mine", constants: { GONE: "1" } };
-  assert.throws(() => sourceOf(s06, mine), /strategy "mine": s06 has constant GONE 0 times, not once/);
+  assert.throws(() => sourceOf(s06, mine), /strategy "mine": s06 declares GONE 0 times, not once/);
 });
 
-const NO_CALL = { isSummary: false, isReturn: false, context: 0, read: 0, written: 0, output: 0, edits: [] };
+const CALL = { input: 10, read: 60, written: 30, writtenForHour: 0, output: 7, isSummary: false, edits: [] };
 const source = { text: 0, from: 1, tokens: 40 };
 const lost = { path: "a.ts", isLost: true, source };
 
-test("reads cost 0.05, writes 1.25, other input 1, the output of summaries 5, and lost texts are paid for again", () => {
-  const parts = (more: Partial<Call>) => {
-    const call: Call = { ...NO_CALL, context: 100, read: 60, written: 30, output: 7, ...more };
-    return Object.values(addUp({ calls: [call], rejected: [] }).parts);
-  };
-  assert.deepEqual(parts({}), [3, 0, 47.5, 0, 0]); // 30 written, 10 not
-  assert.deepEqual(parts({ read: 0 }), [0, 107.5, 0, 0, 0]);
-  assert.deepEqual(parts({ isSummary: true }), [0, 0, 0, 85.5, 0]);
-  assert.deepEqual(parts({ edits: [lost] }), [3, 0, 47.5, 0, 50]);
-  assert.deepEqual(parts({ read: 0, written: 0, edits: [lost] }), [0, 0, 100, 0, 40]); // without a cache
+test("reads cost 0.05, writes 1.25 or for an hour 2, other input 1, the output of summaries 5, and lost texts are paid again", () => {
+  const bill = (more: Partial<Call>) => addUp([{ ...CALL, ...more }]).bill;
+  assert.equal(bill({}), 3 + 37.5 + 10);
+  assert.equal(bill({ writtenForHour: 20 }), 3 + 12.5 + 40 + 10);
+  assert.equal(bill({ isSummary: true }), 3 + 37.5 + 10 + 35);
+  assert.equal(bill({ edits: [lost] }), 3 + 37.5 + 10 + 1.25 * 40);
+  assert.equal(bill({ read: 0, written: 0, edits: [lost] }), 10 + 40); // without a cache
 });
 
-test("the 90 % interval of a difference comes from resampling the sessions", () => {
-  const session = (cold: number): Figures => {
-    const parts = { reads: 0, cold, fresh: 0, summaries: 0, rereading: 0 };
-    return { parts, replies: 0, edits: 1, lost: [], summaries: 0, returns: 0, waits: 0 };
-  };
-  const ten = (costs: number[]) => Array.from({ length: 10 }, (_, i) => session(costs[i % costs.length] ?? 0));
-  const rows = toResults(new Map(Object.entries({ "never compacting": ten([10]), s06: ten([5]), other: ten([4, 8]) })));
-  const [from = 0, to = 0] = rows.strategies.other?.overS06?.cost ?? [];
+test("costs are relative to never compacting, with reads at 0.05 and at 0.1, and differences have a 90 % interval", () => {
+  const session = (bill: number, read = 0) => ({ bill, read, replies: 0, edits: 1, lost: [], summaries: 0 });
+  const five = (...two: Figures[]) => Array.from({ length: 5 }, () => two).flat();
+  const [never, half] = [session(10, 200), session(5)];
+  const rows = { "never compacting": five(never, never), s06: five(half, half), other: five(session(4), session(8)) };
+  const { strategies } = toResults(new Map(Object.entries(rows)));
+  const [from = 0, to = 0] = strategies.other?.overS06?.cost ?? [];
   assert.ok(Math.abs(from) < 0.03 && Math.abs(to - 0.2) < 0.03, `${from} to ${to}`); // 0.1 ± 1.645 · 0.2 / √10
-  assert.deepEqual(rows.strategies["never compacting"]?.overS06, { cost: [0.5, 0.5], grounded: [0, 0] });
+  assert.deepEqual([strategies.s06?.cost, strategies.s06?.costAt10], [0.5, 0.25]); // 200 reads cost 10 more
+  assert.deepEqual(strategies["never compacting"]?.overS06?.costAt10, [0.75, 0.75]);
 });
 
 test("the oracle rewrites where it pays and loses no text that a later edit needs", () => {
   // The second call adds 100,000 tokens, of which only a text of 1,000 is needed later. A pause and many small calls follow.
-  const edit = { path: "a.ts", isLost: false, source: { text: 7, from: 1, tokens: 1_000 } };
+  const edit = { path: "a.ts", isLost: true, source: { text: 7, from: 1, tokens: 1_000 } };
   const calls: Call[] = Array.from({ length: 40 }, (_, i) => {
-    const context = i === 0 ? 5_000 : 105_000 + 100 * i;
-    const isCold = [0, 1, 20].includes(i);
-    const isReturn = i === 20;
-    const [read, written] = isCold ? [0, context] : [context - 100, 100];
-    return { ...NO_CALL, isReturn, context, read, written, edits: i === 30 ? [edit] : [] };
+    const size = i === 0 ? 5_000 : 105_000 + 100 * i;
+    const [read, written] = [0, 1, 20].includes(i) ? [0, size] : [size - 100, 100];
+    return { ...CALL, input: 0, read, written, edits: i === 30 ? [edit] : [] };
   });
-  const figures = (made: Call[]) => addUp({ calls: made, rejected: [] });
-  const cost = (made: Call[]) => sum(Object.values(figures(made).parts));
-  const [whenCold, anyTime] = [oracle(calls, true), oracle(calls, false)];
-  assert.ok(cost(anyTime) < cost(whenCold) && cost(whenCold) < cost(calls));
-  assert.deepEqual(whenCold.map(({ isSummary }) => isSummary).indexOf(true), 20);
-  assert.equal(figures(whenCold).waits, 1);
-  assert.equal(whenCold[21]?.context, 1_000 + 2_000 + 1_000 + 100); // system prompt, summary, text, request
-  assert.deepEqual([figures(whenCold).edits, figures(whenCold).lost], [1, []]);
+  const cost = (made: Call[]) => addUp(made).bill;
+  const best = oracle(calls);
+  assert.ok(cost(best) < cost(calls) / 2, `${cost(best)} of ${cost(calls)}`);
+  const [first = 0] = best.flatMap(({ isSummary }, i) => (isSummary ? i : []));
+  assert.equal(first, 2);
+  assert.equal(totalOf(best[first + 1] ?? CALL), 1_000 + 2_000 + 1_000 + 100); // system prompt, summary, text, request
+  assert.deepEqual([addUp(best).edits, addUp(best).lost], [1, []]);
 });
 
 // --- replays ---------------------------------------------------------------------------------------------------------
@@ -102,120 +94,96 @@ const done = (minute: number) => at(minute, reply(text("Done.")));
 
 const names = [..."bcdefghijklmna"];
 
-/** Runs the bench. Returns its output and the figures it writes. */
-function bench(strategies: string, ...args: string[]) {
+/** Runs the bench as npm does when it is called in `folder`. Returns its output. */
+function bench(...args: string[]): string {
   const script = fileURLToPath(new URL("./bench.ts", import.meta.url));
-  const out = join(folder, "out.json");
-  const flags = ["--import", import.meta.resolve("tsx"), script, "--json", out, "--strategies", strategies];
-  const run = spawnSync(process.execPath, [...flags, ...args], { encoding: "utf8", cwd: folder, env });
-  assert.equal(run.status, 0, run.stderr);
-  return { ...run, written: readFileSync(out, "utf8"), results: JSON.parse(readFileSync(out, "utf8")) as Results };
+  const env = { ...process.env, INIT_CWD: folder };
+  const run = spawnSync(process.execPath, ["--import", import.meta.resolve("tsx"), script, ...args], { env });
+  assert.equal(String(run.stderr), "");
+  return String(run.stdout);
 }
 
-test("npm run bench compares what each strategy does in a cold cache and names lost edits", () => {
-  const edits = (minute: number) => [edit(minute, "a"), edit(minute, "b"), edit(minute, "c", "never shown")].flat();
-  const away = [done(2), at(30, user("Change.")), ...edits(30), done(30)];
-  const files = [
-    put("reads.jsonl", at(1, user("Look.")), ...names.flatMap(read), ...away), // layer 1 clears 11 of 14 results
-    put("writes.jsonl", at(1, user("Write.")), ...names.flatMap(write), ...away), // layer 1 can't clear any of these texts
-    put(
-      "slow.jsonl", // a command takes ten minutes, and the next request comes four minutes after the last model call
-      ...[at(1, user("Look.")), ...names.flatMap(read), ...round(2, "x", "bash", { command: "make" }, "ok", 12)],
-      ...[...edits(12), done(12), at(16, user("Go on.")), done(16)],
-    ),
-    put(
-      "folders.jsonl", // two folders are read as if they were files
-      ...[at(1, user("Look.")), ...round(1, "r1", "read_file", { path: "src" }, "a.ts\nlib/")],
-      ...round(1, "r2", "read_file", { path: "src/lib" }, "b.ts"),
-      ...round(1, "r3", "read_file", { path: "src/lib/b.ts" }, fileWith("b")),
-      ...round(1, "e1", "edit_file", { path: "src/lib/b.ts", old_text: "const b7 = 7;", new_text: "x" }, "Edited"),
-      done(1),
-    ),
-  ];
-  const { stdout, stderr, results } = bench("s06,textbook,nothing when cold,cold held to 50k", "--all", ...files);
-  assert.equal(stderr, "");
-  const { strategies } = results;
-  assert.deepEqual([results.edits, results.returns], [7, 2]); // nobody returns to the slow session
-  const row = (name: string) => {
-    const { cost = 0, grounded = 0, summarized, waits } = strategies[name] ?? {};
-    return [Math.sign(cost - 1), Math.round(7 * grounded), Math.round(4 * (summarized ?? 0)), waits];
-  };
-  assert.deepEqual(row("never compacting"), [0, 7, 0, 0]);
-  assert.deepEqual(row("nothing when cold"), [0, 7, 0, 0]);
-  assert.deepEqual(row("s06"), [-1, 6, 0, 0]); // only the three newest results are left
-  assert.deepEqual(row("cold held to 50k"), [-1, 5, 1, 1]); // the summary replaces written texts as well
-  assert.equal(row("textbook")[0], 1);
-  assert.match(stdout, /s06 would have cost 0\.\d\d of never compacting: \$\d\.\d\d instead of \$\d\.\d\d/);
-  assert.match(stdout, /1 of its 7 edits would have lost the text .*: in reads\.jsonl \(b\.ts\)/);
+test("without a path, npm run bench says how to measure one's own sessions", () => {
+  assert.match(bench(), /npm run bench -- ~\/\.claude\/projects/);
 });
 
-test("the newest sessions are replayed until the budget of rounds is spent, and the rest and broken files are named", () => {
+test("npm run bench compares the strategies, names lost edits, and writes nothing but figures", () => {
+  const edits = (minute: number) => [edit(minute, "a"), edit(minute, "b"), edit(minute, "c", "never shown")].flat();
+  const away = [done(2), at(90, user("Change.")), ...edits(90), done(90)];
+  put("reads.jsonl", at(1, user("Look.")), ...names.flatMap(read), ...away); // layer 1 clears 11 of 14 results
+  put("writes.jsonl", at(1, user("Write.")), ...names.flatMap(write), ...away); // layer 1 can't clear any of these texts
+  const pauses = [12, 23, 34, 45].flatMap((minute) => [at(minute, user("And?")), done(minute)]);
+  put("pauses.jsonl", at(1, user("Write.")), ...names.flatMap(write), done(2), ...pauses);
+  const files = ["reads", "writes", "pauses"].map((name) => `${name}.jsonl`);
+  const stdout = bench("--all", "--json", "out.json", ...files);
+  const written = readFileSync(join(folder, "out.json"), "utf8");
+  const results: Results = JSON.parse(written);
+  assert.deepEqual([results.sessions, results.edits], [3, 4]);
+  const row = (name: string) => {
+    const { cost = 0, grounded = 0, summarized = 0 } = results.strategies[name] ?? {};
+    return [Math.sign(cost - 1), Math.round(4 * grounded), Math.round(3 * summarized)];
+  };
+  assert.deepEqual(row("never compacting"), [0, 4, 0]);
+  assert.deepEqual(row("s06"), [-1, 3, 0]); // only the three newest results are left
+  assert.deepEqual(row("s06 at 50,000"), [-1, 2, 2]); // what was written can only be summarized
+  assert.equal(row("textbook")[0], 1);
+  const cost = (name: string) => results.strategies[name]?.cost ?? 0;
+  assert.ok(cost("textbook, cached") < cost("textbook") / 2);
+  assert.ok(cost("never compacting, with the hour") < 1);
+  assert.ok(cost("s06") < cost("s06, five minutes only"));
+  assert.match(
+    stdout,
+    /s06 would have cost \$\d\.\d\d instead of \$\d\.\d\d .*\n1 of its 4 edits .*: reads\.jsonl \(b\.ts\)\./,
+  );
+  assert.doesNotMatch(written, /Look|\.ts/);
+});
+
+// --- sessions --------------------------------------------------------------------------------------------------------
+
+test("the newest long sessions are replayed until a window is full, and broken files are named", () => {
   const home = join(folder, "home");
   mkdirSync(home);
-  const rounds = (n: number) => Array.from({ length: n }, (_, i) => round(1, `t${i}`, "bash", {}, "ok")).flat();
-  for (const [i, count] of [30, 12, 12, 9].entries()) {
-    const file = put(`home/${i}.jsonl`, at(1, user("Go.")), ...rounds(count));
+  const rounds = (n: number, result = "ok") =>
+    Array.from({ length: n }, (_, i) => round(1, `t${i}`, "bash", {}, result)).flat();
+  const contents = [rounds(9), rounds(30, TEXT.repeat(3)), ...Array.from({ length: 10 }, () => rounds(10))];
+  for (const [i, lines] of contents.entries()) {
+    const file = put(`home/${i}.jsonl`, at(1, user("Go.")), ...lines);
+    if (i === 0) appendFileSync(file, '{"message":{"ro');
     utimesSync(file, 1_000 - i, 1_000 - i);
   }
-  appendFileSync(join(home, "3.jsonl"), '{"message":{"ro');
-  const { sessions, notes } = newestOf([home], 45);
-  const names = sessions.map(({ name }) => name);
-  assert.deepEqual(names, ["0.jsonl", "1.jsonl"]);
-  assert.match(notes.join("\n"), /3\.jsonl is broken at line 20\n.*45 .*: 2\.jsonl$/);
-  assert.equal(newestOf([home], 1).sessions.length, 1);
+  const { sessions, problems } = readSessions([home], false);
+  assert.deepEqual([sessions.length, readSessions([home], true).sessions.length], [10, 12]);
+  const [first = assert.fail(), ...others] = sessions;
+  assert.ok(first.name === "1.jsonl" && roundsIn(first) > 10 && roundsIn(first) < 20);
+  assert.ok(others.every((session) => roundsIn(session) === 10));
+  assert.match(problems.join(), /0\.jsonl is broken at line 20$/);
+  assert.throws(() => readSessions([join(home, "0.jsonl")], false), /no session of 10 rounds or more.*\n.*line 20/);
 });
 
-// --- public sessions -------------------------------------------------------------------------------------------------
-
-/** Makes a repository whose two sessions change in the newest commit. Returns the commit before that. */
-function publish(name: string): string {
-  const cwd = join(hub, name);
-  mkdirSync(cwd, { recursive: true });
-  const script = `git init -q
-    git config user.name a; git config user.email a@example.com; git config uploadpack.allowFilter true
-    printf 1 > one.jsonl; printf 2 > two.jsonl; git add .; git commit -qm Sessions; git rev-parse HEAD
-    printf changed | tee one.jsonl > two.jsonl; git commit -qam Later`;
-  return execFileSync("bash", ["-ec", script], { cwd, encoding: "utf8" }).trim();
-}
-
-test("public sessions come from their commits, and a repository that can't be fetched is named", (t) => {
-  const commit = publish("team/work");
-  const rows = [`a\tteam/work\t${commit}\tone.jsonl`, `b\tteam/work\t${commit}\ttwo.jsonl`];
+test("public sessions come from their commits, those that are there stay, and those that can't be had are counted", async (t) => {
+  const server = createServer((req, res) => {
+    if (req.url?.includes("gone")) res.statusCode = 404;
+    res.end(req.url);
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  t.after(() => server.close());
   const list = join(folder, "list.tsv");
-  writeFileSync(list, ["id\trepo\tcommit\tpath", ...rows, `c\tteam/gone\t${commit}\tone.jsonl`].join("\n"));
-  Object.assign(process.env, env);
+  const rows = [
+    "id\trepo\tcommit\tpath",
+    ...["a", "b", "gone"].map((id) => `${id}\tteam/work\tc0ffee\tlog/${id}.jsonl`),
+  ];
+  writeFileSync(list, rows.join("\n"));
   const said = t.mock.method(console, "error", () => {});
   const target = join(folder, "fetched");
-  const files = fetchSessions(list, target);
-  assert.deepEqual(files, [join(target, "a.jsonl"), join(target, "b.jsonl")]);
-  const texts = files.map((file) => readFileSync(file, "utf8"));
-  assert.deepEqual(texts, ["1", "2"]);
-
-  rmSync(join(hub, "team"), { recursive: true }); // now nothing can be fetched
-  writeFileSync(join(target, "a.jsonl"), "mine");
-  assert.deepEqual(fetchSessions(list, target), files);
-  assert.equal(readFileSync(join(target, "a.jsonl"), "utf8"), "mine");
-  const [first, second, ...none] = said.mock.calls.map(({ arguments: [line] }) => String(line));
-  assert.match(
-    first ?? "",
-    new RegExp(`^team/gone ${commit} can't be fetched; sessions left out: 1\n(.*\n)*fatal: .*gone`),
-  );
-  assert.deepEqual([second, none], [first, []]); // one line for the missing repository each time
-  assert.throws(() => fetchSessions(list, join(folder, "none")), /none holds no session of .*list\.tsv/);
-});
-
-test("npm run bench -- --public replays only listed sessions, and writes nothing but figures", () => {
-  const [, row = ""] = readFileSync(new URL("./public.tsv", import.meta.url), "utf8").split("\n");
-  const [id = ""] = row.split("\t");
-  const target = join(folder, "public");
   mkdirSync(target);
-  const input = { file_path: "secret.ts" };
-  const rounds = [reply(use("t1", "Read", input)), user([result("t1")]), reply(text("Done."))];
-  const lines = [user("Private words."), ...rounds].map((message) => at(1, message));
-  for (const name of [id, "unlisted"]) put(`public/${name}.jsonl`, ...lines);
-  const { stderr, written, results } = bench("s06", "--public", target);
-  assert.match(stderr, /\/\S+ [0-9a-f]{40} can't be fetched; sessions left out: \d+/);
-  assert.deepEqual([results.sessions, results.rounds], [1, 2]);
-  assert.deepEqual(Object.keys(results.strategies), ["never compacting", "s06", "oracle when cold", "oracle"]);
-  assert.doesNotMatch(written, /Private|secret/);
+  writeFileSync(join(target, "b.jsonl"), "mine");
+  const address = server.address();
+  const host = `http://127.0.0.1:${typeof address === "object" && address?.port}`;
+  const texts = (await fetchSessions(list, target, host)).map((file) => readFileSync(file, "utf8"));
+  assert.deepEqual(texts, ["/team/work/c0ffee/log/a.jsonl", "mine"]);
+  assert.match(String(said.mock.calls[0]?.arguments), /^1 sessions can't be fetched\. .*gone\.jsonl: 404/);
+  await assert.rejects(
+    fetchSessions(list, join(folder, "none"), `${host}/gone`),
+    /none holds no session of .*list\.tsv/,
+  );
 });

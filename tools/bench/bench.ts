@@ -3,33 +3,27 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { codeHash } from "../lesson/hash.ts";
 import { DEFAULTS, OFFLINE, TSX } from "../lesson/start.ts";
+import { userPath } from "../trace/files.ts";
 import { sum } from "../trace/numbers.ts";
-import { allOf, changesIn, LEAST_ROUNDS, MOST_SESSIONS, newestOf, ROUND_BUDGET } from "./choose.ts";
 import { oracle } from "./oracle.ts";
 import { fetchSessions } from "./public.ts";
 import type { Job, Replayed } from "./replay.ts";
 import { addUp, type Results, tables, toResults, verdictOn } from "./report.ts";
-import { STRATEGIES, type Strategy, sourceOf } from "./strategies.ts";
-import { roundsIn, type Session } from "./turns.ts";
+import { MAIN, OTHERS, type Strategy, sourceOf } from "./strategies.ts";
+import { LEAST_ROUNDS, MOST_SESSIONS, readSessions, roundsIn, type Session } from "./turns.ts";
 
-const HELP = `npm run bench [-- [FLAGS] FILE OR FOLDER…]   sessions of Claude Code or transcripts of s06
-Without a path, it replays the recorded demo of s06.
-  --public FOLDER          replays the sessions of tools/bench/public.tsv under all strategies and writes
-                           tools/bench/public.json; fetches the sessions that FOLDER lacks, with git
-  --all                    replays every session, whole, instead of the newest ${MOST_SESSIONS} that have ${LEAST_ROUNDS} rounds or more,
-                           up to 200,000 tokens each and ${ROUND_BUDGET} rounds together
-  --strategies NAMES       "all", or names separated by commas; the default is the first four
-  --json FILE              writes the figures to FILE`;
-const HINT = `This was the recorded demo of s06. Measure your own sessions, or the public ones:
-npm run bench -- ~/.claude/projects
-npm run bench -- --public FOLDER`;
+const HELP = `Measures what forgetting would cost in your own sessions of Claude Code, or transcripts of s06:
+npm run bench -- ~/.claude/projects   the newest ${MOST_SESSIONS} of ${LEAST_ROUNDS} rounds or more, up to 200,000 tokens each
+  --all             every session, whole, under more strategies
+  --public FOLDER   the same for the sessions of tools/bench/public.tsv, which are fetched if FOLDER lacks them;
+                    writes tools/bench/public.json
+  --json FILE       writes the figures to FILE`;
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const DEMO = join(ROOT, "tools/docs/runs/demo.jsonl");
 const S06 = readFileSync(join(ROOT, "agents/s06_context_compact.ts"), "utf8");
 
 function startWorker(folder: string): ChildProcess {
@@ -75,45 +69,20 @@ async function replay(worker: ChildProcess, job: Job): Promise<Replayed> {
 }
 
 function showProgress(done: number, total: number): void {
-  if (!process.stderr.isTTY) return;
-  const bar = "█".repeat(Math.round((30 * done) / total)).padEnd(30, "░");
-  process.stderr.write(done < total ? `\r${bar} ${done} of ${total} replays\x1b[K` : "\r\x1b[K");
+  if (process.stderr.isTTY) process.stderr.write(done < total ? `\r${done} of ${total} replays` : "\r\x1b[K");
 }
 
-/** Returns the first strategy, which all others are compared with, and those that `names` lists. */
-function strategiesNamed(names: string): Strategy[] {
-  const asked = names.split(",").map((name) => name.trim());
-  const unknown = asked.find((name) => name !== "all" && !STRATEGIES.some((strategy) => strategy.name === name));
-  if (unknown)
-    throw new Error(`there is no strategy "${unknown}"; there are: ${STRATEGIES.map(({ name }) => name).join(", ")}`);
-  return STRATEGIES.filter(({ name }, i) => i === 0 || asked.includes("all") || asked.includes(name));
-}
-
-type Flags = { all?: boolean; json?: string; strategies?: string; public?: string };
-
-function sessionsFor(flags: Flags, files: string[]): ReturnType<typeof allOf> {
-  const listed = flags.public ? fetchSessions(join(ROOT, "tools/bench/public.tsv"), flags.public) : [];
-  const paths = [...listed, ...files].map((path) => resolve(path));
-  if (paths.length === 0) return allOf([DEMO]);
-  return flags.all || flags.public ? allOf(paths) : newestOf(paths);
-}
-
-/** Adds the oracles, which need the replays of never compacting. */
-function addOracles(replayed: Map<string, Replayed[]>): void {
-  const never = replayed.get(STRATEGIES[0]?.name ?? "") ?? [];
-  const withOracle = (isOnlyWhenCold: boolean) =>
-    never.map(({ calls }) => ({ calls: oracle(calls, isOnlyWhenCold), rejected: [] }));
-  replayed.set("oracle when cold", withOracle(true));
-  replayed.set("oracle", withOracle(false));
-}
+type Flags = { all?: boolean; json?: string; public?: string };
 
 async function measure(flags: Flags, files: string[]): Promise<void> {
-  const four = STRATEGIES.slice(0, 4).map(({ name }) => name);
-  const strategies = strategiesNamed(flags.strategies ?? (flags.public ? "all" : four.join()));
-  const { sessions, notes } = sessionsFor(flags, files);
-  const replayed = await replayAll(sessions, strategies);
-  addOracles(replayed);
-  const figures = new Map([...replayed].map(([name, all]) => [name, all.map(addUp)]));
+  const list = join(ROOT, "tools/bench/public.tsv");
+  const listed = flags.public ? await fetchSessions(list, userPath(flags.public)) : [];
+  const paths = [...listed, ...files.map(userPath)];
+  const isAll = flags.all === true || flags.public !== undefined;
+  const { sessions, problems } = readSessions(paths, isAll);
+  const replayed = await replayAll(sessions, isAll ? [...MAIN, ...OTHERS] : MAIN);
+  const figures = new Map([...replayed].map(([name, all]) => [name, all.map(({ calls }) => addUp(calls))]));
+  figures.set("oracle", replayed.get("never compacting")?.map(({ calls }) => addUp(oracle(calls))) ?? []);
   const results: Results = {
     date: new Date().toISOString().slice(0, 10),
     code: codeHash(S06),
@@ -123,14 +92,14 @@ async function measure(flags: Flags, files: string[]): Promise<void> {
   };
 
   console.log(`${results.sessions} sessions of ${results.rounds} rounds`);
-  for (const note of [...notes, ...changesIn(sessions)]) console.log(`- ${note}`);
-  console.log(`\n${tables.strategies?.(results)}\n\n${tables.parts?.(results)}\n`);
+  for (const problem of problems) console.log(`- ${problem}`);
+  console.log(`\n${tables.strategies(results)}\n\n${tables.others(results)}\n`);
   const names = sessions.map(({ name }) => name);
   console.log(verdictOn(figures, names));
   const rejected = new Set([...replayed.values()].flat().flatMap((each) => each.rejected));
   for (const error of rejected) console.error(`rejected: ${error}`);
-  const file = flags.json ?? (flags.public && !flags.strategies ? join(ROOT, "tools/bench/public.json") : undefined);
-  if (file) writeFileSync(file, `${JSON.stringify(results, toFourDecimals, 1)}\n`);
+  const file = flags.json ? userPath(flags.json) : join(ROOT, "tools/bench/public.json");
+  if (flags.json || flags.public) writeFileSync(file, `${JSON.stringify(results, toFourDecimals, 1)}\n`);
 }
 
 const toFourDecimals = (_: string, value: unknown) => (typeof value === "number" ? Number(value.toFixed(4)) : value);
@@ -138,13 +107,11 @@ const toFourDecimals = (_: string, value: unknown) => (typeof value === "number"
 async function main(): Promise<void> {
   const text = { type: "string" } as const;
   const flag = { type: "boolean" } as const;
-  const { values: flags, positionals } = parseArgs({
-    allowPositionals: true,
-    options: { all: flag, help: flag, json: text, strategies: text, public: text },
-  });
-  if (flags.help) return console.log(HELP);
-  await measure(flags, positionals);
-  if (!flags.public && positionals.length === 0) console.log(`\n${HINT}`);
+  const options = { all: flag, help: flag, json: text, public: text };
+  const { values: flags, positionals } = parseArgs({ allowPositionals: true, options });
+  const isAsked = positionals.length > 0 || flags.public;
+  if (flags.help || !isAsked) console.log(HELP);
+  else await measure(flags, positionals);
 }
 
 main()

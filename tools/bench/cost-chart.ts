@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import * as Plot from "@observablehq/plot";
 import { parseHTML } from "linkedom";
-import { percentOfEdits, type Results } from "./report.ts";
+import { isMain, percentOfEdits, type Results } from "./report.ts";
 
 const COLOURS = {
   light: "--text:#1f2328;--line:#d0d7de;--other:#8c959f;--s06:#0969da",
@@ -11,12 +11,11 @@ const COLOURS = {
 };
 const STYLE = `svg{font:12px system-ui,sans-serif;color:var(--text);${COLOURS.light}}@media (prefers-color-scheme:dark){svg{${COLOURS.dark}}}`;
 
-/** Draws a bar for each strategy, the cheapest first. A narrow chart has the names above the bars. */
+/** Draws a bar for each strategy of the main table. A narrow chart has the names above the bars. */
 function drawStrategies({ strategies }: Results, isNarrow: boolean): string {
-  const rows = Object.entries(strategies).map(([name, { cost, grounded }]) => {
-    return { name, cost, label: `${cost.toFixed(2)} · ${percentOfEdits(grounded)} grounded` };
+  const rows = Object.entries(strategies).flatMap(([name, { cost, grounded }]) => {
+    return isMain(name) ? { name, cost, label: `${cost.toFixed(2)} · ${percentOfEdits(grounded)} grounded` } : [];
   });
-  rows.sort((a, b) => a.cost - b.cost);
   const { document } = parseHTML("<html></html>");
   const text = (channel: string, more: Plot.TextOptions) =>
     Plot.text(rows, { y: "name", text: channel, textAnchor: "start", fill: "var(--text)", ...more });

@@ -5,12 +5,14 @@
  * The loop is the lesson's or the textbook's. Replies and tool results come from the recording, and requests go through
  * the strict server, whose `usage` is the bill. The clock of this process shows the session's time.
  */
-import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { basename, dirname } from "node:path";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
+import * as z from "zod";
 import { startServer } from "../api/server.ts";
-import { CACHE_LIFE, CHARS_PER_TOKEN } from "../prices.ts";
+import { SUMMARY_REQUEST } from "../lesson/wording.ts";
+import { CHARS_PER_TOKEN, type Tokens } from "../prices.ts";
+import { toUsage } from "../trace/blocks.ts";
 import { stringsIn } from "../trace/events.ts";
 import { textbook } from "./textbook.ts";
 import type { Round, Session, Turn } from "./turns.ts";
@@ -24,45 +26,22 @@ export type Job = { strategy: string; file: string; session: Session };
 export type Edit = {
   path: string;
   isLost: boolean; // the prompt no longer has that text
-  source: Source;
+  source: { text: number; from: number; tokens: number }; // what showed it last: its index, its first call, its size
 };
-/** What showed an edited text last. */
-type Source = {
-  text: number; // the index among all texts of the session
-  from: number; // the first call that had it in the prompt
-  tokens: number;
-};
-/** A request and its bill in tokens. */
-export type Call = {
-  isSummary: boolean;
-  isReturn: boolean; // the user came back after the cache had expired
-  context: number; // the whole prompt
-  read: number;
-  written: number;
-  output: number;
-  edits: Edit[]; // the edits that the reply asks for
-};
+/** A request, its bill in tokens, and the edits that the reply asks for. */
+export type Call = Tokens & { isSummary: boolean; edits: Edit[] };
 /** `rejected` has the errors of requests that failed. */
 export type Replayed = { calls: Call[]; rejected: string[] };
 
 type Lesson = typeof import("../../agents/s06_context_compact.ts");
 
-const isFileTool = (name: string) => ["read_file", "write_file", "edit_file"].includes(name);
-
-const OUTSIDE = "outside/";
-/** s06 refuses files outside the workspace, so they get a path inside it, where no file is. */
-function intoWorkspace<Block extends Round["reply"][number]>(block: Block): Block {
-  if (block.type !== "tool_use" || !isFileTool(block.name)) return block;
-  const { path } = Object(block.input);
-  const isOutside = typeof path === "string" && /^(\/|~|\.\.)/.test(path);
-  return isOutside ? { ...block, input: { ...Object(block.input), path: `${OUTSIDE}${basename(path)}` } } : block;
-}
+const Text = z.string().catch("");
+/** What the file tools are told. */
+const FileInput = z.object({ path: Text, content: Text, old_text: Text, new_text: Text, offset: z.number().catch(1) });
 
 /** Brings a file to the state that a recorded call left or showed, so that s06 restores the right text. */
 function updateFile({ runEdit, runWrite }: Lesson, call: Anthropic.ToolUseBlockParam, result: string): void {
-  const { path, content, old_text, new_text, offset = 1 } = Object(call.input);
-  if (!isFileTool(call.name) || String(path).startsWith(OUTSIDE)) return;
-  makeFolders(String(path));
+  const { path, content, old_text, new_text, offset } = FileInput.parse(call.input);
   try {
     if (call.name === "write_file") runWrite(path, content);
     if (call.name === "edit_file") runEdit(path, old_text, new_text);
@@ -71,20 +50,14 @@ function updateFile({ runEdit, runWrite }: Lesson, call: Anthropic.ToolUseBlockP
     const known = offset > 1 ? readFileSync(path, "utf8").replace(/\n$/, "").split("\n") : [];
     const before = Array.from({ length: offset - 1 }, (_, i) => known[i] ?? "");
     runWrite(path, [...before, ...shown, ...known.slice(before.length + shown.length)].join("\n"));
-  } catch {} // the record shows too little of the file
-}
-
-/** Some agents read a folder as if it were a file. Such a file makes way for the folder. */
-function makeFolders(path: string): void {
-  for (let folder = dirname(path); folder !== "."; folder = dirname(folder))
-    if (existsSync(folder) && !statSync(folder).isDirectory()) rmSync(folder);
+  } catch {} // it is outside the workspace, or the record shows too little of it
 }
 
 // --- the session that is replayed ------------------------------------------------------------------------------------
 
-type Note = Pick<Call, "isSummary" | "isReturn" | "edits">;
+type Note = Pick<Call, "isSummary" | "edits">;
 const END: Round["reply"] = [{ type: "text", text: "(the recording ends here)" }];
-const NO_ROUND: Round = { reply: END, replied: 0, results: [], time: 0 };
+const NO_ROUND: Round = { reply: END, results: [], time: 0 };
 
 let replays = 0;
 let now = 0; // in the session
@@ -96,7 +69,8 @@ process.env.ANTHROPIC_BASE_URL = server.url;
 async function replay({ strategy, file, session }: Job): Promise<Replayed> {
   for (const name of readdirSync(".")) rmSync(name, { recursive: true });
   const s06: Lesson = await import(pathToFileURL(file).href);
-  const runTurn = strategy === "textbook" ? textbook(s06) : s06.runTurn;
+  const isTextbook = strategy.startsWith("textbook");
+  const runTurn = isTextbook ? textbook(s06, strategy === "textbook, cached") : s06.runTurn;
   const player = playRecording(s06, session);
   s06.TODO.items = [];
   const options = {
@@ -115,17 +89,12 @@ async function replay({ strategy, file, session }: Job): Promise<Replayed> {
     await runTurn(messages, turn.request, options).catch((error) => rejected.push(String(error)));
     for (const { usage, error } of server.journal.splice(0)) {
       const note = usage && player.notes.shift();
-      if (error || !note) rejected.push(String(error));
-      else calls.push(toCall(note, usage));
+      const tokens = toUsage(usage, true);
+      if (error || !note || !tokens) rejected.push(String(error));
+      else calls.push({ ...note, ...tokens });
     }
   }
   return { calls, rejected };
-}
-
-function toCall(note: Note, usage: Anthropic.Usage): Call {
-  const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens, output_tokens: output } = usage;
-  const [read, written] = [cache_read_input_tokens ?? 0, cache_creation_input_tokens ?? 0];
-  return { ...note, read, written, output, context: input_tokens + read + written };
 }
 
 /** Makes the server and the tools of `s06` answer from the recording. */
@@ -136,13 +105,12 @@ function playRecording(s06: Lesson, session: Session) {
   let round = NO_ROUND;
   let waiting: Anthropic.ToolUseBlockParam[] = []; // the calls of this round that haven't run yet
   let replies = 0;
-  let isReturn = false;
-  let lastCall = Infinity; // when the model was called last
   const remember = (value: unknown) => past.push(...stringsIn(value).map((text) => ({ text, from: replies })));
 
   function editIn({ name, input }: Anthropic.ToolUseBlockParam, context: string[]): Edit[] {
-    const { path, old_text } = Object(input);
-    const index = name === "edit_file" ? past.findLastIndex(({ text }) => text.includes(old_text)) : -1;
+    const { path, old_text } = FileInput.parse(input);
+    const isEdit = name === "edit_file" && old_text !== "";
+    const index = isEdit ? past.findLastIndex(({ text }) => text.includes(old_text)) : -1;
     const seen = past[index];
     if (!seen) return [];
     const source = { text: index, from: seen.from, tokens: Math.ceil(seen.text.length / CHARS_PER_TOKEN) };
@@ -150,11 +118,9 @@ function playRecording(s06: Lesson, session: Session) {
   }
 
   server.model = ({ messages }) => {
-    const isSummary = stringsIn(messages.at(-1)).some((text) => text.startsWith(s06.SUMMARY_PROMPT));
-    const note: Note = { isSummary, isReturn, edits: [] };
+    const isSummary = stringsIn(messages.at(-1)).some((text) => text.startsWith(SUMMARY_REQUEST));
+    const note: Note = { isSummary, edits: [] };
     notes.push(note);
-    isReturn = false;
-    lastCall = now;
     if (isSummary) return { content: [{ type: "text", text: SUMMARY_TEXT }] };
     round = ahead.shift() ?? NO_ROUND;
     waiting = callsIn(round);
@@ -176,9 +142,8 @@ function playRecording(s06: Lesson, session: Session) {
 
   function begin({ request, time, rounds }: Turn): void {
     now = time;
-    isReturn = now - lastCall > CACHE_LIFE;
     remember(request);
-    ahead = rounds.map((each) => ({ ...each, reply: each.reply.map(intoWorkspace) }));
+    ahead = [...rounds];
   }
 
   const names = new Set(session.turns.flatMap(({ rounds }) => rounds.flatMap(callsIn)).map(({ name }) => name));

@@ -1,13 +1,15 @@
 /** The agent of the tutorial that this course is based on, as its text describes it. It forgets before every call. */
 import Anthropic from "@anthropic-ai/sdk";
 import type { Messages, TurnOptions } from "../../agents/s06_context_compact.ts";
+import { CLEARED, SUMMARY_REQUEST } from "../lesson/wording.ts";
 
 type Lesson = typeof import("../../agents/s06_context_compact.ts");
 const THRESHOLD = 200_000; // characters, which it counts as 50,000 tokens
 const SUMMARIZED = 80_000; // characters that the model sees when it writes the summary
+const CACHE = { type: "ephemeral" } as const;
 
-/** Returns the tutorial's loop, which has s06's tools and layer 1 but no prompt cache, to replace s06's `runTurn`. */
-export function textbook(s06: Lesson): Lesson["runTurn"] {
+/** Returns the tutorial's loop, which has s06's tools and layer 1, to replace s06's `runTurn`. */
+export function textbook(s06: Lesson, isCached: boolean): Lesson["runTurn"] {
   const client = new Anthropic();
   const call = async (messages: Messages, options: object) => {
     const settings = { model: s06.MODEL, max_tokens: 32_000, thinking: { type: "adaptive" } as const };
@@ -21,7 +23,7 @@ export function textbook(s06: Lesson): Lesson["runTurn"] {
     if (isShorter) messages.splice(0, messages.length, ...cleared.map(s06.withoutThinking));
     if (size <= THRESHOLD) return;
     const text = JSON.stringify(messages).slice(0, SUMMARIZED).toWellFormed();
-    const summary = await call([{ role: "user", content: `${s06.SUMMARY_PROMPT}\n${text}` }], { system });
+    const summary = await call([{ role: "user", content: `${SUMMARY_REQUEST}\n${text}` }], { system });
     messages.splice(0, messages.length, { role: "user", content: summary.filter(({ type }) => type === "text") });
   }
 
@@ -35,7 +37,8 @@ export function textbook(s06: Lesson): Lesson["runTurn"] {
     messages.push({ role: "user", content: request });
     while (true) {
       await forget(messages, system);
-      const content = await call(messages, { system, tools });
+      if (isCached) markCleared(messages);
+      const content = await call(messages, { system, tools, cache_control: isCached ? CACHE : undefined });
       messages.push({ role: "assistant", content });
       const calls = content.filter((block) => block.type === "tool_use");
       if (calls.length === 0) return;
@@ -44,4 +47,13 @@ export function textbook(s06: Lesson): Lesson["runTurn"] {
       messages.push({ role: "user", content: results });
     }
   };
+}
+
+const blocksOf = ({ content }: Messages[number]) => (typeof content === "string" ? [] : content);
+
+/** Puts a cache mark after the last cleared result. The prompt up to there stays the same. */
+function markCleared(messages: Messages): void {
+  const results = messages.flatMap(blocksOf).filter((block) => block.type === "tool_result");
+  const last = results.findLast(({ content }) => String(content).startsWith(CLEARED));
+  for (const result of results) result.cache_control = result === last ? CACHE : undefined;
 }

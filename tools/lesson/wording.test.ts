@@ -7,7 +7,7 @@ import * as wording from "./wording.ts";
 
 const TOOLS = fileURLToPath(new URL("..", import.meta.url));
 const S06 = readFileSync(new URL("../../agents/s06_context_compact.ts", import.meta.url), "utf8");
-const { COLD_LINE, COLD_LINES_AT_50000, PRINTED, ...begun } = wording;
+const { PRINTED, ...begun } = wording;
 const WORDS = [...Object.values(begun), ...Object.values(PRINTED)];
 
 test("s06's code has the words that tools look for", () => {
@@ -19,26 +19,15 @@ test("s06's code has the words that tools look for", () => {
     );
 });
 
-test("s06 has one line for a cold cache, and every function called in the lines that can replace it", () => {
-  assert.equal(S06.match(COLD_LINE)?.length, 1);
-  const called = COLD_LINES_AT_50000.match(/\b(?!if\b|isTooLong\b)\w+(?=\()/g) ?? [];
-  assert.ok(called.length > 0);
-  assert.deepEqual(
-    called.filter((name) => !S06.includes(`function ${name}(`)),
-    [],
-  );
-});
-
 const FILES = readdirSync(TOOLS, { recursive: true, encoding: "utf8" }).filter(
   (file) => /\.(ts|vue)$/.test(file) && !/^lesson\/|\.test\.ts$|(^|\/)(node_modules|tests|cache|dist)\//.test(file),
 );
 
 test("no other folder quotes s06, and only bench and rehearsal load or read a lesson's file", () => {
   assert.ok(FILES.includes("bench/strategies.ts"));
-  const quotes = [...WORDS, "isColdRequest("];
   for (const file of FILES) {
     const source = readFileSync(TOOLS + file, "utf8");
-    for (const words of quotes) assert.ok(!source.includes(words), `${file} quotes s06: ${words}`);
+    for (const words of WORDS) assert.ok(!source.includes(words), `${file} quotes s06: ${words}`);
     const [path] = /["'`/]agents\/s\d\d_.*/.exec(source) ?? [];
     if (!/^(bench|rehearsal)\//.test(file)) assert.equal(path, undefined, `${file} loads or reads a lesson`);
   }

@@ -15,11 +15,3 @@ export const PRINTED = {
   auto: "[auto_compact triggered]",
   tool: "[manual compact]",
 };
-
-/** The line that clears old results when a request finds the cache cold. */
-export const COLD_LINE = /^ +if \(isColdRequest\(.*$/gm;
-/** Lines for the same place that wait for 50,000 tokens and then also summarize. */
-export const COLD_LINES_AT_50000 = `\
-  const isTooLong = () => isColdRequest(messages, state) && estimateTokens(messages, options) > 50_000;
-  if (isTooLong()) clearOldResults(messages, options, 20_000);
-  if (isTooLong()) await autoCompact(messages, "auto", options);`;

@@ -1,10 +1,13 @@
 /** Finds and reads session files. */
 import { closeSync, openSync, readdirSync, readFileSync, readSync, realpathSync, statSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { ClaudeLine } from "./claude-lines.ts";
 import type { Recording } from "./events.ts";
 import { groupBy } from "./numbers.ts";
 import { parseLine, readRecording } from "./recording.ts";
+
+/** Resolves a path that the user typed. npm runs scripts in the project's folder, wherever it was called. */
+export const userPath = (path: string): string => resolve(process.env.INIT_CWD ?? "", path);
 
 /** `problem` is for the user; without a `recording` there is nothing to show. */
 export type SessionFile = { recording?: Recording; problem?: string };

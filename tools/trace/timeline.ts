@@ -1,6 +1,6 @@
 /** What was in the context at each model call of a recording, and functions to look it up. */
 
-import { type Cost, sumOf } from "../prices.ts";
+import { type Cost, sumOf, type Tokens } from "../prices.ts";
 import type { Block, Skipped, Usage } from "./events.ts";
 import { sum } from "./numbers.ts";
 
@@ -57,7 +57,7 @@ export type Timeline = {
 export type Step = { call?: number; compaction?: number };
 
 /** Returns the tokens of a whole prompt. */
-export const totalOf = ({ input, read, written }: Usage) => input + read + written;
+export const totalOf = ({ input, read, written }: Tokens) => input + read + written;
 
 /** Returns the blocks of a model call or of one side of a compaction, in order. */
 export const blocksIn = ({ epoch, length }: Context): ContextBlock[] => epoch.slice(0, length);
