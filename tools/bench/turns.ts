@@ -3,11 +3,11 @@ import { basename, isAbsolute, relative } from "node:path";
 import type Anthropic from "@anthropic-ai/sdk";
 import { STOPPED } from "../lesson/wording.ts";
 import { CHARS_PER_TOKEN } from "../prices.ts";
+import { IMAGE } from "../trace/blocks.ts";
 import type { Message, Recording, Text, ToolCall } from "../trace/events.ts";
 import { joinTexts, withoutLineNumbers } from "../trace/events.ts";
 import { readSessionFile, sessionFiles } from "../trace/files.ts";
 import { sum } from "../trace/numbers.ts";
-import { IMAGE } from "../trace/sizes.ts";
 
 type Said = Anthropic.TextBlockParam | Anthropic.ThinkingBlockParam | Anthropic.ToolUseBlockParam;
 

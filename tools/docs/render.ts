@@ -151,7 +151,9 @@ const VALUES: Kinds = {
   },
 
   cost: (name, { root }) => strategyIn(root, name).cost.toFixed(2),
+  costAt10: (name, { root }) => strategyIn(root, name).costAt10.toFixed(2),
   grounded: (name, { root }) => (100 * strategyIn(root, name).grounded).toFixed(1),
+  summarized: (name, { root }) => (100 * strategyIn(root, name).summarized).toFixed(0),
 
   bench(args, { root }) {
     const [path = "", digits = "0"] = args.split(" ");

@@ -1,7 +1,7 @@
 /** Reads what both formats share with the API: messages, their blocks, and token counts. */
 import * as z from "zod";
+import { CHARS_PER_TOKEN } from "../prices.ts";
 import type { Block, Message, Text, ToolCall, Usage } from "./events.ts";
-import { sizeOf, WRAPPER } from "./sizes.ts";
 
 export const Content = z.union([z.string(), z.array(z.unknown())]).nullish();
 export const ApiMessage = z.object({ role: z.enum(["user", "assistant"]), content: Content });
@@ -70,6 +70,18 @@ export function callWith(id: string, calls: Calls): ToolCall {
 
 export const valuesIn = (content: z.output<typeof Content>): unknown[] =>
   (typeof content === "string" ? [{ type: "text", text: content }] : content) ?? [];
+
+// Only the API can count tokens, so sizes are the characters of the JSON.
+/** Characters of {"role":"user","content":[]} and a comma. */
+const WRAPPER = 30;
+/** Stands in for an image: 1,500 tokens, about as many as 1,000 × 1,000 pixels take. */
+export const IMAGE = "[image or document] ".padEnd(1_500 * CHARS_PER_TOKEN, ".");
+
+const isImage = (value: unknown) => /^(image|document)$/.test(Object(value).type);
+
+/** Returns the characters of a value as JSON, with images at their estimated size. */
+const sizeOf = (value: unknown): number =>
+  JSON.stringify(value, (_, part) => (isImage(part) ? IMAGE : part))?.length ?? 0;
 
 /** Reads a message. Texts in the user's name count as the client's until the format says otherwise. */
 export function toMessage({ role, content }: ApiMessage, calls: Calls): Message {

@@ -28,8 +28,6 @@ test("a file that can't be read says why, and a half-written one is read up to w
   assert.equal(problemOf("bad/blank.jsonl", "\n"), "is empty");
   assert.equal(problemOf("bad/binary.jsonl", "\0ELF"), "is binary");
   assert.equal(problemOf("bad/other.jsonl", '{"a":1}\n'), "holds no session of Claude Code or s06");
-  const old = problemOf("bad/old.jsonl", linesOf({ type: "compaction", messages: [] }));
-  assert.equal(old, "can't be read: an earlier version of s06 wrote it, in another format");
   assert.equal(problemOf("bad/good.jsonl", linesOf(own(user("Look.")))), undefined);
   assert.equal(problemOf("bad/half.jsonl", `${linesOf(own(user("Look.")))}{"message":`), "is broken at line 2");
   assert.equal(readSessionFile(join(root, "bad/half.jsonl")).recording?.events.length, 1);

@@ -75,12 +75,6 @@ test("in s06 the note that a turn was stopped isn't a request, and neither is a 
   ]);
 });
 
-test("a transcript of an earlier s06 is refused", () => {
-  const state = { usage: { input_tokens: 1, output_tokens: 1 } };
-  for (const old of [own(reply(text("Yes.")), { state }), { type: "compaction", trigger: "auto", messages: [summary] }])
-    assert.throws(() => readRecording(linesOf(old)), /an earlier version of s06 wrote it/);
-});
-
 // --- branches and compactions of Claude Code -------------------------------------------------------------------------
 
 const announce = (uuid: string, more: object = {}, logicalParentUuid?: string) =>

@@ -3,9 +3,9 @@ import type * as z from "zod";
 import { eventsOfClaudeCode } from "./claude-code.ts";
 import { ClaudeLine } from "./claude-lines.ts";
 import type { Recording, Skip, Skipped } from "./events.ts";
-import { eventsOfS06, isOld, Line } from "./s06.ts";
+import { eventsOfS06, Line } from "./s06.ts";
 
-/** Counts in `skipped` what it can't read. Throws if an earlier version of s06 wrote the text. */
+/** Counts in `skipped` what it can't read. */
 export function readRecording(text: string): Recording {
   const skipped = new Map<string, Skipped>();
   const skip: Skip = (reason, line) => {
@@ -20,7 +20,6 @@ export function readRecording(text: string): Recording {
 
 function readLines(text: string, skip: Skip): Omit<Recording, "skipped"> {
   const lines = text.split("\n").flatMap((line, i) => (line.trim() ? [{ number: i + 1, value: parseLine(line) }] : []));
-  if (lines.some(({ value }) => isOld(value))) throw new Error("an earlier version of s06 wrote it, in another format");
   const accept = <Schema extends z.ZodType>(schema: Schema): z.output<Schema>[] =>
     lines.flatMap(({ value, number }) => {
       const { success, data } = schema.safeParse(value);
