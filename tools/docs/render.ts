@@ -131,11 +131,11 @@ const BLOCKS: Kinds = {
 
   /** Says which s06 the figures belong to. They take long to measure, so they may be older than the lesson. */
   measured(_, { root, lessons }) {
-    const { date, code } = benchResults(root);
+    const { date, code, sessions, rounds } = benchResults(root);
     const { file } = findByName("lesson", "s06", lessons);
     const isCurrent = code === codeHash(readFileSync(join(root, file), "utf8"));
     const version = isCurrent ? "this version of s06" : "an earlier version of s06, which has changed since";
-    return `Measured on ${date} with ${version} (code hash \`${code}\`).`;
+    return `Measured on ${date} on ${sessions} sessions of ${number(rounds)} rounds, with ${version} (code hash \`${code}\`).`;
   },
 
   bench(args, { root }) {
