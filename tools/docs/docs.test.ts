@@ -127,7 +127,7 @@ test("a wrong directive is reported, with what it could say instead", async () =
     .join("\n");
   assert.deepEqual(await check(`${page}\nIt is <!--= const s01 X -->1<!--/-->`), [
     "1: changes s03: there is no lesson s03; there are s01",
-    "3: heading s01: there is no kind heading; there are region, changes, run, lessons, measured, bench",
+    "3: heading s01: there is no kind heading; there are file, region, changes, diff, run, lessons, measured, bench",
     '5: region s01 config: "X": the region has no line with X',
     "7: region s01 config: X: there is no declaration X; there are STEP, LIMIT",
     "9: region s01 X: X: there is no region X; there are config, count",
@@ -145,11 +145,12 @@ test("marks that don't pair up are reported, except in code", async () => {
 });
 
 test("dead links to files and headings are reported, except in code", async () => {
-  const page = "# `One` [two](page.md)\n# One two\n[x](#one-two) [x](page.md#one-two-1) [x](https://x.invalid/#x)\n";
+  const page =
+    '# `One` [two](page.md)\n# One two\n[x](#one-two) [x](page.md#one-two-1) [x](https://x.invalid/#x) <a id="four"></a>[x](#four)\n';
   assert.deepEqual(await check(`${page}[\`x\`](../agent/)\n[x](#three) \`[x](x.md)\`\n<img src="./x.svg">`), [
-    "4: dead link ../agent/: there is no agent/",
-    "5: dead link #three: docs/page.md has no such heading; it has one-two, one-two-1",
-    "6: dead link ./x.svg: there is no docs/x.svg",
+    "4: dead link ../agent/: there is no agent/; name another file here",
+    "5: dead link #three: docs/page.md has no such anchor; write one of one-two, one-two-1, four",
+    "6: dead link ./x.svg: there is no docs/x.svg; name another file here",
   ]);
 });
 
@@ -157,7 +158,7 @@ test("words in italics that aren't the name of a test are reported", async () =>
   write("tests/a.test.ts", `test("adds one to n", () => {});\ntest(\`\${each}: adds \${n} at once\`, () => {});\n`);
   assert.deepEqual(
     await check("*adds one to n* *adds two at once* *two words* **not in italics**\n*adds nothing to n*"),
-    ['2: there is no test "adds nothing to n"; italics are for names of tests'],
+    ['2: no test in tests/ is called "adds nothing to n"; write the name of one here, or no italics'],
   );
   rmSync(join(root, "tests"), { recursive: true });
 });
@@ -165,7 +166,7 @@ test("words in italics that aren't the name of a test are reported", async () =>
 test("code that is too wide is reported", async () => {
   const [fits, long] = ["–".repeat(120), "–".repeat(121)];
   assert.deepEqual(await check(fence("ts", `${fits}\n${long}`) + fence("diff", long)), [
-    "3: code longer than 120 characters",
+    "3: break this line of code: it has more than 120 characters",
   ]);
 });
 
@@ -205,31 +206,29 @@ test("unusual punctuation on a Chinese page is reported, except in code, links, 
   const wrong = ["一: 二，三, 四(五)", "一， 二", "一 `a` （二）", "**一。** 二", "共 40 %", "**一**，**二。**三"];
   write("docs/zh/page.md", [...right, ...wrong].join("\n"));
   assert.deepEqual(await failuresOf("check"), [
-    'docs/zh/page.md:7: half-width punctuation beside Chinese: "一:"',
-    'docs/zh/page.md:8: a blank beside full-width punctuation: "， 二"',
-    'docs/zh/page.md:9: a blank beside full-width punctuation: "` （"',
-    'docs/zh/page.md:10: a blank beside full-width punctuation: "。** 二"',
-    'docs/zh/page.md:11: a blank before %: "0 %"',
-    'docs/zh/page.md:12: ** closes no bold part between punctuation and a letter: "二。**三"',
+    'docs/zh/page.md:7: write full-width punctuation: "一:"',
+    'docs/zh/page.md:8: remove the blank: "， 二"',
+    'docs/zh/page.md:9: remove the blank: "` （"',
+    'docs/zh/page.md:10: remove the blank: "。** 二"',
+    'docs/zh/page.md:11: remove the blank: "0 %"',
+    'docs/zh/page.md:12: move ** before the punctuation: "二。**三"',
   ]);
   for (const folder of ["docs/zh", "tests"]) rmSync(join(root, folder), { recursive: true });
 });
 
 test("pages that are too long are reported; code, tables and generated parts don't count as words", async () => {
   const rest = `| a table |\n\n${fence("ts", "code")}\n<!-- a comment -->\n<!-- sync: run echo words -->\n<!-- /sync -->\n`;
-  const page = `${rest}${"a [word](page.md) –\n".repeat(210)}${"word ".repeat(380)}`;
+  const page = `${rest}${"a [word](page.md) –\n".repeat(210)}${"word ".repeat(480)}`;
   write("docs/page.md", "");
   write("docs/s01_count.md", page);
   assert.deepEqual([await failuresOf("sync"), await failuresOf("check")], [[], []]);
-  write("docs/s01_count.md", `${readFileSync(join(root, "docs/s01_count.md"), "utf8")}${"word\n".repeat(10)}`);
+  write("docs/s01_count.md", `${readFileSync(join(root, "docs/s01_count.md"), "utf8")}${"word\n".repeat(20)}`);
   assert.deepEqual(await failuresOf("check"), [
-    "docs/s01_count.md: 233 lines, more than 230",
-    "docs/s01_count.md: 810 words of prose, more than 800",
+    "docs/s01_count.md: it has 243 lines; cut it to 240",
+    "docs/s01_count.md: it has 920 words of prose; cut it to 900",
   ]);
-  write("docs/s01_count.md", fence("text", "a\n".repeat(90)) + fence("sh", "a\n".repeat(50)));
-  assert.deepEqual(await failuresOf("check"), ["docs/s01_count.md: 51 lines of code, more than 50"]);
   write("docs/s01_count.md", "");
   write("docs/promises.md", `${"| promise | test |\n| --- | --- |\n".repeat(2)}${"| a | b |\n".repeat(41)}`);
-  assert.deepEqual(await failuresOf("check"), ["docs/promises.md: 41 rows, more than 40"]);
+  assert.deepEqual(await failuresOf("check"), ["docs/promises.md: it has 41 rows; cut it to 40"]);
   rmSync(join(root, "docs/promises.md"));
 });

@@ -40,7 +40,7 @@ export async function processPages(mode: "sync" | "check", root: string) {
       const at = old.findIndex((line, i) => line !== wanted[i]);
       if (at >= 0)
         report(`${file}:${at + 1}`, `stale (npm run docs:sync): it has "${old[at]}" instead of "${wanted[at]}"`);
-      checkPage(root, project.lessons, page, report);
+      checkPage(root, page, report);
       checkTranslation(root, page, report, warn);
     }
   }

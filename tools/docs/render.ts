@@ -1,11 +1,12 @@
 /** Generates the parts of a page that stand between marks. */
 import { readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
+import { structuredPatch } from "diff";
 import { markdownTable } from "markdown-table";
 import { type Results, type Row, tables } from "../bench/report.ts";
 import { codeHash } from "../lesson/hash.ts";
 import { codeOf, type Lesson, type Lines, regionChanges } from "../lesson/source.ts";
-import { countWords, type Directive, type Page, readPage } from "./page.ts";
+import type { Directive, Page } from "./page.ts";
 import type { Recorded } from "./recorder.ts";
 
 export type Project = { root: string; lessons: Map<string, Lesson>; record: (command: string) => Promise<Recorded> };
@@ -23,9 +24,6 @@ const table = (align: string, ...rows: string[][]) =>
   markdownTable(rows, { align: [...align], alignDelimiters: false });
 const number = (value: number) => value.toLocaleString("en-US");
 const isChinese = (page: Page) => page.file.startsWith("docs/zh/");
-const WORDS_PER_MINUTE = 200; // English prose
-const CHARACTERS_PER_MINUTE = 400; // Chinese prose
-const LINES_PER_MINUTE = 25; // new code
 const pathFrom = (page: Page, file: string) => relative(dirname(page.file), file);
 const linkTo = (page: Page, { file }: Lesson, { from, to }: Lines, label: string) =>
   `[${label}](${pathFrom(page, file)}#L${from}-L${to})`;
@@ -78,6 +76,8 @@ const strategyIn = (root: string, name: string) =>
   findByName("strategy", name, new Map<string, Row>(Object.entries(benchResults(root).strategies)));
 
 const BLOCKS: Kinds = {
+  file: (name, { root }) => fence("ts", readFileSync(join(root, name), "utf8").trimEnd()),
+
   region(args, { lessons }, page) {
     const [, lessonName = "", name = "", list = ""] = /^(\S+) (\S+): (.*)$/.exec(args) ?? [];
     const lesson = findByName("lesson", lessonName, lessons);
@@ -103,6 +103,19 @@ const BLOCKS: Kinds = {
     return table("llrl", words.heads, ...rows);
   },
 
+  /** Compares declarations with those of the lesson before. */
+  diff(args, { lessons }) {
+    const [, lessonName = "", list = ""] = /^(\S+) (.*)$/.exec(args) ?? [];
+    const lesson = findByName("lesson", lessonName, lessons);
+    const codeIn = (one: Lesson | undefined, name: string) =>
+      one ? `${codeOf(one, findByName("declaration", name, one.parts)).join("\n")}\n` : "";
+    const hunks = list.split(", ").flatMap((name) => {
+      const [old, now] = [codeIn(lesson.before, name), codeIn(lesson, name)];
+      return structuredPatch("", "", old, now, "", "", { context: 1 }).hunks;
+    });
+    return fence("diff", hunks.map(({ lines }) => lines.join("\n")).join("\n\n"));
+  },
+
   async run(args, { record }) {
     const [, head, tail, command = ""] = /^(?:(?:head (\d+))? ?(?:tail (\d+))?: )?(.+)$/.exec(args) ?? [];
     let lines = (await record(command)).output.replace(/^(.{159}).{2,}/gm, "$1…").split("\n");
@@ -118,15 +131,11 @@ const BLOCKS: Kinds = {
       const [title = "", , idea = ""] = isChinese(page) ? headOf(root, file) : lesson.header;
       const added = regionChanges(lesson).reduce((sum, change) => sum + change.added, 0);
       const code = `[${number(lesson.lines.length)}](${pathFrom(page, lesson.file)})`;
-      const words = countWords(readPage(root, file, () => {}).prose.replaceAll(/\p{Script=Han}/gu, " $& "));
-      const rate = isChinese(page) ? CHARACTERS_PER_MINUTE : WORDS_PER_MINUTE;
-      const minutes = Math.ceil(words / rate + added / LINES_PER_MINUTE);
       const link = `[${title}](${pathFrom(page, file)})`;
-      return [link, idea.replace(/[.。]$/, ""), code, `+${added}`, `${minutes} ${isChinese(page) ? "分钟" : "min"}`];
+      return [link, idea.replace(/[.。]$/, ""), code, number(added)];
     });
-    const chinese = ["课程", "要点", "行数", "新增", "阅读"];
-    const heads = isChinese(page) ? chinese : ["lesson", "the idea", "lines", "added", "reading"];
-    return table("llrrr", heads, ...rows);
+    const heads = isChinese(page) ? ["课程", "要点", "行数", "新增"] : ["lesson", "the idea", "lines", "new"];
+    return table("llrr", heads, ...rows);
   },
 
   /** Says which s06 the figures belong to. They take long to measure, so they may be older than the lesson. */

@@ -10,12 +10,13 @@ export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 export const LESSONS = readdirSync(join(ROOT, "agents")).sort();
 
 /**
- * The file of a lesson such as `s03`, or of a reader's version such as `practice/s03_todo_write.ts`.
+ * The file of a lesson such as `s03`, of a reader's version such as `practice/s03_todo_write.ts`, or of the `smallest` agent.
  * @throws if there is no such lesson
  */
 export function lessonFile(name: string): string {
   const isPractice = /^practice\/s\d\d_\w+\.ts$/.test(name) && existsSync(join(ROOT, name));
   if (isPractice) return join(ROOT, name);
+  if (name === "smallest") return join(ROOT, "docs/smallest.ts");
   const file = LESSONS.find((lesson) => /^s\d+$/.test(name) && lesson.startsWith(`${name}_`));
   if (!file)
     throw new Error(`there is no lesson ${name}; there are ${LESSONS.map((each) => each.slice(0, 3)).join(", ")}`);

@@ -8,7 +8,7 @@
  *                                     shows what s06 prints
  */
 import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { JournalEntry } from "../api/server.ts";
 import { LESSONS, lessonFile, ROOT, runLesson } from "../lesson/start.ts";
 import { demo } from "./demo.ts";
@@ -37,7 +37,9 @@ async function offline(name: string, args: string[], { isRaw, saveTo }: Then = {
   const file = lessonFile(name);
   const folder = fillScratch();
   console.log(`[offline: ${file.slice(ROOT.length)} with the rehearsal model, in ${folder}]`);
-  const { code, journal } = await runOffline(name, args, { folder });
+  const isHere = (arg: string, i: number) => args[i - 1] === "--resume" && existsSync(arg);
+  const fromScratch = args.map((arg, i) => (isHere(arg, i) ? resolve(arg) : arg)); // the lesson runs in that folder
+  const { code, journal } = await runOffline(name, fromScratch, { folder });
   const last = journal.at(-1);
   if (isRaw && last) console.log(`\n${showCall(last)}`);
   if (saveTo) save(journal, saveTo);
@@ -59,7 +61,7 @@ async function start(args: string[]): Promise<number> {
   if (existsSync(join(ROOT, ".env"))) process.loadEnvFile(join(ROOT, ".env"));
   const credentials = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"];
   if (!credentials.some((name) => process.env[name])) {
-    console.log("[no ANTHROPIC_API_KEY: this is a rehearsal; README.md says how to use a key]");
+    console.log("[no ANTHROPIC_API_KEY: this is a rehearsal; docs/running.md says how to use a key]");
     return offline("s06", args);
   }
   console.log(`[your credential, ${process.env.MODEL_ID || "the default model"}, in ${ROOT}]`);
