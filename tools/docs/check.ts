@@ -1,4 +1,4 @@
-/** Finds dead links, tests that don't exist, wide code, pages that are too long and unusual Chinese punctuation. */
+/** Finds dead links, tests that don't exist, pages that are too long and unusual Chinese punctuation. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import GithubSlugger from "github-slugger";
@@ -6,20 +6,10 @@ import { lineAt } from "../lesson/source.ts";
 import { countWords, FENCE, type Page, type Report, withoutCode } from "./page.ts";
 
 export function checkPage(root: string, page: Page, report: Report): void {
-  checkWidth(page, report);
   checkLinks(root, page, report);
   checkItalics(root, page, report);
   checkSizes(page, report);
   if (page.file.startsWith("docs/zh/")) checkChinese(page, report);
-}
-
-function checkWidth({ file, text }: Page, report: Report): void {
-  for (const { 0: block, 2: language = "", index } of text.matchAll(FENCE)) {
-    const limit = /^(diff|console)/.test(language) ? 160 : 120;
-    for (const [i, line] of block.split("\n").entries())
-      if (line.length > limit)
-        report(`${file}:${lineAt(text, index) + i}`, `break this line of code: it has more than ${limit} characters`);
-  }
 }
 
 function checkLinks(root: string, { file, text, prose }: Page, report: Report): void {

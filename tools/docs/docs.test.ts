@@ -45,15 +45,30 @@ async function check(page: string): Promise<string[]> {
 const fence = (language: string, text: string) => `\`\`\`${language}\n${text}\n\`\`\`\n`;
 
 test("a command runs in a copy of the project, and its streams are shown in order, with its exit code", async () => {
-  const command = "echo '```'; rm -r agents; cat a >&2; echo ~ toolu_0123456789; exit 3";
-  const output = "```\ncat: a: No such file or directory\n~ toolu_01\n(exit code 3)";
+  const command = "rm -r agents; cat a >&2; echo ~ toolu_0123456789; exit 3";
+  const output = "cat: a: No such file or directory\n~ toolu_01\n(exit code 3)";
   write("docs/page.md", `<!-- sync: run ${command} -->\n<!-- /sync -->\n`);
   assert.deepEqual([await failuresOf("sync"), await failuresOf("check")], [[], []]);
-  const shown = `\`${fence("console", `$ ${command}\n${output}`).trimEnd()}\`\n`;
+  const shown = fence("console", `$ ${command}\n${output}`);
   assert.equal(
     readFileSync(join(root, "docs/page.md"), "utf8"),
     `<!-- sync: run ${command} -->\n${shown}<!-- /sync -->\n`,
   );
+});
+
+test("a file is shown whole, and a declaration beside that of the lesson before", async () => {
+  const [s01, s02] = ["agents/s01_count.ts", "agents/s02_count.ts"];
+  write(s02, readFileSync(join(root, s01), "utf8").replace("n + STEP", "n"));
+  write("docs/s02_count.md", "");
+  write(
+    "docs/page.md",
+    "<!-- sync: file package.json -->\n<!-- /sync -->\n<!-- sync: diff s02 STEP, count -->\n<!-- /sync -->\n",
+  );
+  write("package.json", "{}\n");
+  assert.deepEqual(await failuresOf("sync"), []);
+  const page = readFileSync(join(root, "docs/page.md"), "utf8");
+  assert.match(page, /```ts\n\{\}\n```\n.*```diff\n-export .* => n \+ STEP;\n\+export .* => n;\n```/s);
+  for (const file of [s02, "docs/s02_count.md", "docs/page.md"]) rmSync(join(root, file));
 });
 
 test("stale figures are reported and drawn again", async () => {
@@ -144,7 +159,7 @@ test("marks that don't pair up are reported, except in code", async () => {
   for (const [i, failure] of found.entries()) assert.match(failure, new RegExp(`^${i + 1}: .*: ${rules[i]} `));
 });
 
-test("dead links to files and headings are reported, except in code", async () => {
+test("dead links to files, headings and other anchors are reported, except in code", async () => {
   const page =
     '# `One` [two](page.md)\n# One two\n[x](#one-two) [x](page.md#one-two-1) [x](https://x.invalid/#x) <a id="four"></a>[x](#four)\n';
   assert.deepEqual(await check(`${page}[\`x\`](../agent/)\n[x](#three) \`[x](x.md)\`\n<img src="./x.svg">`), [
@@ -161,13 +176,6 @@ test("words in italics that aren't the name of a test are reported", async () =>
     ['2: no test in tests/ is called "adds nothing to n"; write the name of one here, or no italics'],
   );
   rmSync(join(root, "tests"), { recursive: true });
-});
-
-test("code that is too wide is reported", async () => {
-  const [fits, long] = ["–".repeat(120), "–".repeat(121)];
-  assert.deepEqual(await check(fence("ts", `${fits}\n${long}`) + fence("diff", long)), [
-    "3: break this line of code: it has more than 120 characters",
-  ]);
 });
 
 test("a Chinese page that is behind its English page is a warning, but generated parts have to be the same", async () => {

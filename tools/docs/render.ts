@@ -13,11 +13,7 @@ export type Project = { root: string; lessons: Map<string, Lesson>; record: (com
 /** What writes each kind of directive. */
 type Kinds = Record<string, (args: string, project: Project, page: Page) => string | Promise<string>>;
 
-/** Returns a block of code, with longer ticks if the text contains a block itself. */
-function fence(language: string, text: string): string {
-  const ticks = /^ *```/m.test(text) ? "````" : "```";
-  return `${ticks}${language}\n${text}\n${ticks}`;
-}
+const fence = (language: string, text: string) => `\`\`\`${language}\n${text}\n\`\`\``;
 
 /** `align` has a letter for each column: l for left, r for right. */
 const table = (align: string, ...rows: string[][]) =>

@@ -120,13 +120,10 @@ export function regionChanges(lesson: Lesson) {
     const old = before?.regions.get(name);
     const text = (code: string[]) => code.map((line) => `${line}\n`).join("");
     const oldText = before && old ? text(codeOf(before, old)) : "";
-    const { hunks } = structuredPatch("", "", oldText, text(codeOf(lesson, region)), "", "", { context: 1 });
-    const lines = hunks.flatMap(({ newStart, lines }) => [
-      `@@ ${name}, line ${newStart + region.from - 1} @@`,
-      ...lines,
-    ]);
+    const { hunks } = structuredPatch("", "", oldText, text(codeOf(lesson, region)), "", "");
+    const lines = hunks.flatMap(({ lines }) => lines);
     const count = (sign: string) => lines.filter((line) => line.startsWith(sign)).length;
     const state: "new" | "changed" | "same" = !old ? "new" : lines.length > 0 ? "changed" : "same";
-    return { name, region, state, added: count("+"), removed: count("-"), diff: lines };
+    return { name, region, state, added: count("+"), removed: count("-") };
   });
 }
