@@ -133,7 +133,12 @@ export async function start(t: TestContext, lesson: string, args: string[] = [],
     seen = find() ?? assert.fail(`${what} did not appear:\n${screen}`);
   };
   const type = (keys: string) => child.stdin.write(keys);
-  return { child, cwd, journal: own.journal, ended, screen: () => screen, waitFor, type };
+  /** Types this once that appears on the screen. */
+  const typeAt = async (what: string | RegExp, keys: string) => {
+    await waitFor(what);
+    type(keys);
+  };
+  return { child, cwd, journal: own.journal, ended, screen: () => screen, waitFor, type, typeAt };
 }
 
 /** A server's own answer to a request. */

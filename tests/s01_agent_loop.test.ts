@@ -497,7 +497,7 @@ onEachAtOnce("main", { s01: PROGRAMS.s01 }, false, (lesson) => {
     });
     assert.equal(await run.ended, 0);
     assert.match(run.screen(), /echo 6.*\n.*\b6\n.*All done\.\n/s);
-    assert.deepEqual(textsIn(run.journal[0]?.request.messages ?? []), ["please make it"]);
+    assert.deepEqual(textsIn(run.journal[0]?.request.messages), ["please make it"]);
     goOnIn(run.cwd);
     await until(() => isThere("after", run.cwd));
   });
@@ -548,21 +548,17 @@ onEachAtOnce("main", { s01: PROGRAMS.s01 }, false, (lesson) => {
     });
   }
 
-  test("a reply that ends before it's complete broke off", async (t) => {
-    const own = { status: 200, type: "text/event-stream", body: "" };
-    const env = { ANTHROPIC_BASE_URL: await startProxy(t, "", () => own) };
-    const run = await start(t, lesson, ["go"], { env });
-    assert.equal(await run.ended, 1);
-    assert.match(run.screen(), /^\[the reply broke off: \w+.*\]$/m);
-  });
-
-  test("an error from a proxy is one line of at most 500 characters", async (t) => {
+  test("says in one line of at most 500 characters what a proxy answered, or that the reply broke off", async (t) => {
     const page = `<!DOCTYPE html>\n<title>Bad gateway</title>\n${"<p>Please try again later.</p>\n".repeat(185)}`;
-    const own = { status: 502, type: "text/html", body: page };
-    const env = { ANTHROPIC_BASE_URL: await startProxy(t, "", () => own) };
-    const run = await start(t, lesson, ["go"], { env });
-    assert.equal(await run.ended, 1);
-    assert.match(run.screen(), /^\n\[API error 502 .*Bad gateway.{1,450}\]\n$/);
+    for (const [own, line] of [
+      [{ status: 200, type: "text/event-stream", body: "" }, /^\n\[the reply broke off: \w.*\]\n$/],
+      [{ status: 502, type: "text/html", body: page }, /^\n\[API error 502 .*Bad gateway.{1,450}\]\n$/],
+    ] as const) {
+      const env = { ANTHROPIC_BASE_URL: await startProxy(t, "", () => own) };
+      const run = await start(t, lesson, ["go"], { env });
+      assert.equal(await run.ended, 1);
+      assert.match(run.screen(), line);
+    }
   });
 
   test("drops what the model hasn't seen if the API rejects it in the middle of a stream", async (t) => {
@@ -656,22 +652,19 @@ onEachAtOnce("main", PROGRAMS, noTerminal, (lesson) => {
     const commands = [..."abcdefg"].map((name) => `touch ${name} # \x1b[2J`);
     const last = call({ type: "thinking", thinking: "I think." }, { type: "text", text: "Finished." });
     const run = await start(t, lesson, [], { replies: [bash(...commands), last], terminal: true });
-    await run.waitFor(prompt);
-    run.type("make files\r");
+    await run.typeAt(prompt, "make files\r");
     for (const [i, answer] of answers.entries()) {
       await run.waitFor(`touch ${"abcdefg"[i]} # �[2J`);
-      await run.waitFor(QUESTION);
-      run.type(`${answer}\r`);
+      await run.typeAt(QUESTION, `${answer}\r`);
     }
     await run.waitFor("\x1b[2mI think.\x1b[22m\r\nFinished.\r\n");
-    await run.waitFor(prompt);
-    run.type("q\r");
+    await run.typeAt(prompt, "q\r");
     assert.equal(await run.ended, 0);
     assert.deepEqual(
       [..."abcdefg"].map((name) => isThere(name, run.cwd)),
       [false, false, false, true, true, true, true],
     );
-    const results = resultsIn(run.journal[1]?.request.messages ?? []);
+    const results = resultsIn(run.journal[1]?.request.messages);
     assert.match(results[1]?.text ?? "", /yes, but with tee/);
   });
 
@@ -682,19 +675,15 @@ onEachAtOnce("main", PROGRAMS, noTerminal, (lesson) => {
     const interrupt = async (keys: string) => {
       run.type(keys);
       await run.waitFor(STOPPED);
-      await run.waitFor(prompt);
-      run.type(CTRL_C); // a second Ctrl-C reaches the prompt
+      await run.typeAt(prompt, CTRL_C); // a second Ctrl-C reaches the prompt
     };
-    await run.waitFor(prompt);
-    run.type("first\r");
+    await run.typeAt(prompt, "first\r");
     await run.waitFor("I see.");
-    await run.waitFor(prompt);
-    run.type("second\r");
+    await run.typeAt(prompt, "second\r");
     await run.waitFor(QUESTION);
     await interrupt(CTRL_C);
     run.type("third\r");
-    await run.waitFor(QUESTION);
-    run.type("y\r");
+    await run.typeAt(QUESTION, "y\r");
     await until(() => isUp(run.cwd));
     run.type("a line\rand a half");
     await run.waitFor("and a half");
@@ -705,10 +694,9 @@ onEachAtOnce("main", PROGRAMS, noTerminal, (lesson) => {
     await interrupt(CTRL_C + CTRL_C);
     run.type(`half a request${CTRL_A}${CTRL_C}fifth\r`);
     await run.waitFor("still here");
-    await run.waitFor(prompt);
-    run.type(CTRL_D);
+    await run.typeAt(prompt, CTRL_D);
     assert.equal(await run.ended, 1, "a request failed");
-    const asked = textsIn(run.journal[4]?.request.messages ?? []);
+    const asked = textsIn(run.journal[4]?.request.messages);
     const requests = asked.filter((text) => text !== NOTE);
     assert.deepEqual(requests, ["first", "second", "third", "fourth", "fifth"]);
     assert.ok(!isThere("never", run.cwd), "nothing has run unasked");
@@ -722,20 +710,16 @@ onEachAtOnce("main", { s01: PROGRAMS.s01 }, noTerminal, (lesson) => {
     const replies = [bash(WAIT), say("First done."), say("Second done.")];
     const shell = (agent: string) => `set -m; ${agent}; exit $?`; // with job control, like an interactive shell
     const run = await start(t, lesson, [], { replies, terminal: true, shell });
-    await run.waitFor(prompt);
-    run.type(`${CTRL_Z}first\r`);
-    await run.waitFor(QUESTION);
-    run.type(`${CTRL_Z}y\r`);
+    await run.typeAt(prompt, `${CTRL_Z}first\r`);
+    await run.typeAt(QUESTION, `${CTRL_Z}y\r`);
     await until(() => isThere("begun", run.cwd));
     run.type(`${CTRL_Z}draft`);
     await run.waitFor("draft");
     goOnIn(run.cwd);
     await run.waitFor("First done.");
-    await run.waitFor(prompt);
-    run.type(`${CTRL_C}second\r`);
+    await run.typeAt(prompt, `${CTRL_C}second\r`);
     await run.waitFor("Second done.");
-    await run.waitFor(prompt);
-    run.type("q\r");
+    await run.typeAt(prompt, "q\r");
     assert.equal(await run.ended, 0, run.screen());
   });
 
@@ -744,15 +728,12 @@ onEachAtOnce("main", { s01: PROGRAMS.s01 }, noTerminal, (lesson) => {
     const replies = [bash(WAIT), asking, say("First done."), say("Second done.")];
     const shell = (agent: string) => `stty cols 40; ${agent}`;
     const run = await start(t, lesson, [], { replies, terminal: true, shell });
-    await run.waitFor(prompt);
-    run.type("first\r");
-    await run.waitFor(QUESTION);
-    run.type("y\r");
+    await run.typeAt(prompt, "first\r");
+    await run.typeAt(QUESTION, "y\r");
     await until(() => isThere("begun", run.cwd));
     const draft = `${"long ".repeat(25)}END`;
     run.type(draft);
-    await run.waitFor("END");
-    run.type("X\x7f"); // a correction makes readline redraw the line and count its rows
+    await run.typeAt("END", "X\x7f"); // a correction makes readline redraw the line and count its rows
     await run.waitFor("END");
     goOnIn(run.cwd);
     await run.waitFor(QUESTION);
@@ -760,10 +741,8 @@ onEachAtOnce("main", { s01: PROGRAMS.s01 }, noTerminal, (lesson) => {
     assert.ok(below.split("\n").length > Number(up), "readline moves up to erase the draft, but not past the command");
     run.type("\r");
     await run.waitFor("First done.");
-    await run.waitFor(prompt);
-    run.type(" and more\r");
-    await run.waitFor("Second done.");
-    run.type(CTRL_D);
+    await run.typeAt(prompt, " and more\r");
+    await run.typeAt("Second done.", CTRL_D);
     assert.equal(await run.ended, 0);
     const { messages = [] } = run.journal[3]?.request ?? {};
     assert.deepEqual(textsIn(messages), ["first", `${draft} and more`]);
@@ -783,8 +762,7 @@ onEachAtOnce("main", { s01: PROGRAMS.s01 }, noTerminal, (lesson) => {
       }
     };
     const lines = Array.from({ length: 100 }, (_, i) => `${i} ${"x".repeat(1_000)}`);
-    await run.waitFor(prompt);
-    run.type(lines.join("\r"));
+    await run.typeAt(prompt, lines.join("\r"));
     await run.waitFor("99 x");
     await typeSlowly(" and its end");
     run.type("\r");
@@ -799,8 +777,7 @@ onEachAtOnce("main", { s01: PROGRAMS.s01 }, noTerminal, (lesson) => {
     await run.waitFor("Second done.");
     const asked = textsIn(run.journal.at(-1)?.request.messages ?? []);
     assert.deepEqual(asked, [`${lines.join("\n")} and its end`, "typed\nahead of the turn"]);
-    await run.waitFor(prompt);
-    run.type(CTRL_D);
+    await run.typeAt(prompt, CTRL_D);
     assert.equal(await run.ended, 0);
   });
 
@@ -827,15 +804,13 @@ onEachAtOnce("main", { s01: PROGRAMS.s01 }, noTerminal || (!isRoot && "needs roo
     const shell = (agent: string) => `cp "$(which setpriv)" as-root; chmod 4755 as-root; chmod 777 .
     chmod -R a+rX "$(dirname ${agent.split(" ")[1]})/.."; exec setpriv --reuid=65534 --clear-groups ${agent}`;
     const run = await start(t, lesson, ["-y"], { replies, terminal: true, shell });
-    await run.waitFor("s01 >> ");
-    run.type("first\r");
+    await run.typeAt("s01 >> ", "first\r");
     await until(() => hasPid("pid", run.cwd));
     const pid = pidIn("pid", run.cwd);
     t.after(() => process.kill(pid));
     await until(() => readFileSync(`/proc/${pid}/comm`, "utf8") === "sleep\n");
     run.type(CTRL_C);
-    await run.waitFor(STOPPED);
-    run.type("second\r");
+    await run.typeAt(STOPPED, "second\r");
     await run.waitFor("still here");
     assert.ok(isRunning(pid), "it runs on");
   });

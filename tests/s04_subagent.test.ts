@@ -45,7 +45,7 @@ onEach("runSubagent", { s04, s06 }, (lesson) => {
   test("a subagent has fresh messages, its own system prompt, and all tools but task and todo", async () => {
     const { requests } = await taskBy(bash("echo 1"), say("two"));
     const [first, second] = requests;
-    assert.deepEqual(textsIn(first?.messages ?? []), ["count"]);
+    assert.deepEqual(textsIn(first?.messages), ["count"]);
     assert.deepEqual([first?.messages.length, second?.messages.length], [1, 3]);
     assert.ok(!String(first?.system).includes(lesson.SYSTEM), "not the parent's");
     assert.ok(String(first?.system).includes(folder), "it names the workspace");
@@ -57,7 +57,7 @@ onEach("runSubagent", { s04, s06 }, (lesson) => {
   test("a subagent can't call task or todo", async () => {
     const list = lesson.TODO.update([{ text: "the parent's", status: "pending" }]);
     const { requests } = await taskBy(call(use("task", { prompt: "more" }), use("todo", { items: [] })), say("no"));
-    const results = resultsIn(requests[1]?.messages ?? []);
+    const results = resultsIn(requests[1]?.messages);
     const failed = results.map(({ failed }) => failed);
     assert.deepEqual(failed, [true, true]);
     assert.equal(lesson.TODO.render(), list, "the parent's list");
@@ -107,7 +107,7 @@ onEach("runSubagent", { s04, s06 }, (lesson) => {
     for (const { text, failed } of results) assert.match(`${failed} ${text}`, /true .*prompt/s, "is_error: no prompt");
     assert.equal(sent.length, 2);
     const blank = await turn(lesson, [task(" count\n"), say("two"), done]);
-    assert.deepEqual(textsIn(blank.sent[1]?.messages ?? []), ["count"]);
+    assert.deepEqual(textsIn(blank.sent[1]?.messages), ["count"]);
   });
 
   test("the user is asked about each command of a subagent", async () => {
@@ -118,7 +118,7 @@ onEach("runSubagent", { s04, s06 }, (lesson) => {
     };
     const replies = [task("touch"), bash("touch first"), bash("touch never"), say("no"), done];
     const { sent } = await turn(lesson, replies, { approve });
-    assert.match(resultsIn(sent[3]?.messages ?? [])[1]?.text ?? "", /the user said no/);
+    assert.match(resultsIn(sent[3]?.messages)[1]?.text ?? "", /the user said no/);
     assert.deepEqual([existsSync("first"), existsSync("never")], [true, false], "what has run");
   });
 

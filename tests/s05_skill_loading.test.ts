@@ -60,9 +60,9 @@ onEach("readSkill", { s05 }, ({ SkillLoader }) => {
   }
 
   for (const [what, text, reason] of [
-    ["without front matter", "# Only a body\n", /no front matter/],
-    ["whose front matter isn't closed", "---\nname: one\ndescription: d\n", /no front matter/],
-    ["whose front matter isn't at the beginning", `# One\n${skillText("one", "d")}`, /no front matter/],
+    ["without front matter", "# Only a body\n", /front matter/],
+    ["whose front matter isn't closed", "---\nname: one\ndescription: d\n", /front matter/],
+    ["whose front matter isn't at the beginning", `# One\n${skillText("one", "d")}`, /front matter/],
     ["whose YAML is wrong", "---\nname: one\ndescription: this: is not YAML\n---\nbody", /at line 3,/],
     ["with a quote missing in its YAML", skillText("one", '"unclosed'), /quote/],
     ["without a name", "---\ndescription: d\n---\nbody", /name/],
@@ -81,12 +81,6 @@ onEach("readSkill", { s05 }, ({ SkillLoader }) => {
       assert.match(warnings[0]?.replaceAll(/\S*SKILL\.md:/g, "") ?? "", reason, "and the reason");
     });
   }
-
-  test("if two skills have the same name, the one in the last folder wins", () => {
-    const loader = new SkillLoader(folderOf({ a: skillText("one", "d", "first"), b: skillText("one", "d", "last") }));
-    assert.equal(loader.skills.size, 1);
-    assert.match(loader.content("one"), /last/, "the body of the last folder");
-  });
 
   test("a skill that is a link out of the workspace is skipped with a warning", () => {
     const skills = folderOf({});
@@ -176,6 +170,6 @@ onEach("SkillLoader.content", { s05, s06 }, (lesson) => {
     const { results, sent } = await turn(lesson, [task, load("pdf"), say("read it"), done]);
     assert.equal(results[0]?.text, "read it");
     assert.match(String(sent[1]?.system), /Work with PDF files/);
-    assert.match(resultsIn(sent[2]?.messages ?? [])[0]?.text ?? "", /pdftotext/);
+    assert.match(resultsIn(sent[2]?.messages)[0]?.text ?? "", /pdftotext/);
   });
 });

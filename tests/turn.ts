@@ -142,12 +142,12 @@ export const resultsIn = (messages: Messages = []) =>
     if (block.type !== "tool_result") return [];
     return [{ id: block.tool_use_id, text: resultText(block.content), failed: block.is_error === true }];
   });
+/** The texts of a message. */
+export const textsOf = (message?: Anthropic.MessageParam) =>
+  (message ? blocksOf(message) : []).flatMap((block) => (block.type === "text" ? block.text : []));
 /** The user's requests and notes, or the model's answers. */
 export const textsIn = (messages: Messages = [], role: "user" | "assistant" = "user") =>
-  messages
-    .filter((message) => message.role === role)
-    .flatMap(blocksOf)
-    .flatMap((block) => (block.type === "text" ? block.text : []));
+  messages.filter((message) => message.role === role).flatMap(textsOf);
 
 /** The complete lines of one of s06's transcripts. */
 export function entriesIn(file: string) {
