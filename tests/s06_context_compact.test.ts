@@ -327,10 +327,10 @@ onEach("autoCompact", { s06 }, () => {
   test("doesn't summarize what isn't longer than the summary and the files that come with it, and says so", async () => {
     const short = talkTo(small);
     await short.ask("hi", say("words ".repeat(100)));
-    const edited = talkTo(medium); // five files that stay, and little else
-    const size = medium.FILE_TOKENS * 2;
-    for (const name of ["a", "b", "c", "d", "e"]) fileOf(name, size);
-    await edited.ask("go", call(...["a", "b", "c", "d", "e"].map((path) => use("read_file", { path }))), say("ok"));
+    const edited = talkTo(medium); // files that stay, and little else
+    const names = Array.from({ length: RECENT_FILES }, (_, i) => `file${i}`);
+    for (const name of names) fileOf(name, 2 * medium.FILE_TOKENS);
+    await edited.ask("go", call(...names.map((path) => use("read_file", { path }))), say("ok"));
     for (const talk of [short, edited]) {
       const before = structuredClone(talk.messages);
       const { error, sent, printed } = await talk.compact();
