@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changesIn, draw } from "./before-after.ts";
+import { changesIn, draw, NARROW, WIDE } from "./before-after.ts";
 import type { Message } from "./moments.ts";
 
 const call = (id: string) => ({ id, name: "bash", input: { command: id } });
@@ -17,5 +17,9 @@ test("a figure shows what stayed, what went, what is short now and what is new",
     changesIn(moment).map(({ who, state }) => `${who} ${state}`),
     ["assistant kept", "result short", "assistant gone", "result new"],
   );
-  for (const isNarrow of [false, true]) assert.match(draw(moment, isNarrow), /<title>A &lt; B<.*>cleared<.*118 → 20/s);
+  for (const layout of [WIDE, NARROW]) {
+    const figure = draw(moment, layout);
+    assert.match(figure, /<title>A &lt; B<.*>1 gone \(23 tokens\), 1 new \(19 tokens\), 1 short \(118 → 20 tokens\)</);
+    assert.match(figure, />cleared<.*>118 → 20</);
+  }
 });

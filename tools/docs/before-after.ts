@@ -1,37 +1,45 @@
 /** Draws a moment as one list of messages: what stayed, what went, and what came. */
 import { diffArrays } from "diff";
-import { textOf } from "../trace/events.ts";
-import { type Message, type Moment, momentsIn, tokensOf } from "./moments.ts";
+import { type Block, textOf } from "../trace/events.ts";
+import { sum, whole } from "../trace/numbers.ts";
+import { type Message, type Moment, momentsIn, type Prompt, tokensOf } from "./moments.ts";
 
-/** A short row is a result that is only a line now; `was` is its size before. */
-type Sizes = { tokens: number; was?: number; cached?: number };
 type State = "kept" | "gone" | "new" | "short" | "prompt";
+/** A short row is a result that is only a line now. `was` is its size before. */
+type Sizes = { tokens: number; was?: number; cached?: number };
 type Row = Sizes & { id: string; who: string; text: string; state: State; isChild?: boolean };
 
 const onOneLine = (value: unknown) =>
   `${typeof value === "string" ? value : JSON.stringify(value)}`.replace(/\s+/g, " ");
 
-/** A row for each reply, and for each block of the other messages. */
-function rowsOf({ role, blocks, isChild }: Message): Row[] {
-  const rows = blocks.flatMap((block): Row[] => {
-    if (block.kind === "thinking") return [];
-    const row = { who: role, tokens: tokensOf([block]), state: "kept" as const, isChild };
-    if (block.kind === "result") return [{ ...row, who: "result", id: block.call.id, text: onOneLine(textOf(block)) }];
-    if (block.kind !== "call") return [{ ...row, id: block.text, text: onOneLine(block.text) }];
-    const { id, name, input } = block.call;
-    return [{ ...row, id, text: `${name} ${onOneLine(Object.values(input)[0])}` }];
-  });
-  return role === "assistant" ? rows.slice(-1).map((row) => ({ ...row, tokens: tokensOf(blocks) })) : rows;
+function rowOf(block: Block, { role, isChild }: Message): Row {
+  const row = { who: role, tokens: tokensOf([block]), state: "kept" as const, isChild };
+  if (block.kind === "result") return { ...row, who: "result", id: block.call.id, text: onOneLine(textOf(block)) };
+  if (block.kind !== "call") return { ...row, id: block.text, text: onOneLine(block.text) };
+  const { id, name, input } = block.call;
+  const [argument] = Object.values(input);
+  return { ...row, id, text: `${name} ${onOneLine(argument)}` };
 }
 
+/** Returns a row for each reply, and for each block of the other messages. */
+function rowsOf(message: Message): Row[] {
+  const rows = message.blocks.filter(({ kind }) => kind !== "thinking").map((block) => rowOf(block, message));
+  if (message.role !== "assistant") return rows;
+  return rows.slice(-1).map((row) => ({ ...row, tokens: tokensOf(message.blocks) }));
+}
+
+const isSame = (a: Row, b: Row) => a.id === b.id && a.who === b.who;
+
 export function changesIn({ before, after }: Moment): Row[] {
-  const [old, now] = [before.flatMap(rowsOf), after.flatMap(rowsOf)];
-  const isSame = (a: Row, b: Row) => a.id === b.id && a.who === b.who;
+  const old = before.flatMap(rowsOf);
+  const now = after.flatMap(rowsOf);
   return diffArrays(old, now, { comparator: isSame }).flatMap(({ value, added, removed }) =>
-    value.map((row) => {
-      if (added || removed) return { ...row, state: added ? "new" : "gone" };
+    value.map((row): Row => {
+      if (added) return { ...row, state: "new" };
+      if (removed) return { ...row, state: "gone" };
       const was = old.find((each) => isSame(each, row));
-      return was?.who === "result" && was.text !== row.text ? { ...row, state: "short", was: was.tokens } : row;
+      const isShort = was?.who === "result" && was.text !== row.text;
+      return isShort ? { ...row, state: "short", was: was.tokens } : row;
     }),
   );
 }
@@ -40,73 +48,117 @@ export function changesIn({ before, after }: Moment): Row[] {
 function foldLong(changes: Row[]): Row[] {
   const starts = changes.flatMap(({ state }, i) => (state === changes[i - 1]?.state ? [] : i));
   return starts.flatMap((start, i) => {
-    const all = changes.slice(start, starts[i + 1]);
-    const [first, middle] = [all[0], all.slice(3, -2)];
-    if (!first || middle.length < 4) return all;
-    const tokens = middle.reduce((sum, each) => sum + each.tokens, 0);
-    return all.toSpliced(3, middle.length, { ...first, who: "", text: `… ${middle.length} more`, tokens });
+    const stretch = changes.slice(start, starts[i + 1]);
+    const [first] = stretch;
+    const middle = stretch.slice(3, -2);
+    if (!first || middle.length < 4) return stretch;
+    const tokens = sum(middle.map((row) => row.tokens));
+    return stretch.toSpliced(3, middle.length, { ...first, who: "", text: `… ${middle.length} more`, tokens });
   });
 }
 
-const STYLE = `svg{--c:var(--quiet);--text:#1f2328;--quiet:#57606a;--line:#d0d7de;--back:#e6f4ea;background:#fff}
-.user{--c:#1d4ed8}.assistant{--c:#b45309}.result{--c:#15803d}.prompt{--c:var(--text)}
-@media(prefers-color-scheme:dark){svg{--text:#e6edf3;--quiet:#9aa7b4;--line:#3d444d;--back:#12301d;background:#1b1b1f}
-.user{--c:#60a5fa}.assistant{--c:#fbbf24}.result{--c:#4ade80}}
-text{font:13px system-ui,sans-serif;fill:var(--text)}.m{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
-.n{text-anchor:end;fill:var(--quiet)}.sign,.who{font-weight:600}.who,.bar{fill:var(--c)}.back{fill:var(--back)}
-.gone text{fill:var(--quiet)}.gone .m{text-decoration:line-through}.cached{fill:var(--c);opacity:.3}
-.gone .bar,.ghost{fill:none;stroke:var(--quiet)}path{stroke:var(--line)}`;
-const SIGNS = { kept: "", gone: "−", new: "+", short: "↓", prompt: "" };
-const LETTER = 7.3; // pixels of a letter in monospace
+function promptRow([who, { tokens, cached }]: [string, Prompt]): Row {
+  const text = `${whole(cached)} cached, ${whole(tokens - cached)} new`;
+  return { id: who, who, text, tokens, cached, state: "prompt" };
+}
 
-const number = (value: number) => value.toLocaleString("en-US");
+/** Says how many messages went, came and shrank, for whoever can't see the picture. */
+function describe(changes: Row[]): string {
+  const parts = ["gone", "new", "short"].flatMap((state) => {
+    const rows = changes.filter((row) => row.state === state);
+    const was = sum(rows.map((row) => row.was ?? 0));
+    const size = sizeOf({ tokens: sum(rows.map((row) => row.tokens)), was });
+    return rows.length > 0 ? `${rows.length} ${state} (${size} tokens)` : [];
+  });
+  return parts.join(", ");
+}
+
+const sizeOf = ({ tokens, was }: Sizes) => (was ? `${whole(was)} → ${whole(tokens)}` : whole(tokens));
+
+const STYLE = `
+svg { --c: var(--quiet); --text: #1f2328; --quiet: #57606a; --back: #e6f4ea; --total: #f1f3f5; background: #fff }
+.user { --c: #1d4ed8 } .assistant { --c: #b45309 } .result { --c: #15803d }
+@media (prefers-color-scheme: dark) {
+  svg { --text: #e6edf3; --quiet: #9aa7b4; --back: #12301d; --total: #2a2d33; background: #1b1b1f }
+  .user { --c: #60a5fa } .assistant { --c: #fbbf24 } .result { --c: #4ade80 }
+}
+.prompt { --c: var(--text); --back: var(--total) }
+text { font: 13px system-ui, sans-serif; fill: var(--text) }
+.says { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace }
+.size { text-anchor: end }
+.size, .gone text { fill: var(--quiet) }
+.sign, .who { font-weight: 600 }
+.who, .bar { fill: var(--c) }
+.cached { fill: var(--c); opacity: .3 }
+.back { fill: var(--back) }
+.gone .says { text-decoration: line-through }
+.gone .bar, .was { fill: none; stroke: var(--quiet) }
+`;
+const SIGNS = { kept: "", gone: "−", new: "+", short: "↓", prompt: "" };
+
+// in pixels
+export const WIDE = { width: 680, rowHeight: 24, left: 106, barLeft: 360, barRight: 588, barTop: 3, barHeight: 10 };
+/** For phones: each bar is below its text. */
+export const NARROW = { width: 350, rowHeight: 30, left: 98, barLeft: 98, barRight: 344, barTop: 18, barHeight: 5 };
+type Layout = typeof WIDE;
+const TOP = 22;
+const LETTER = 7.3; // in monospace
+
 const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
 const label = (name: string, x: number, text: string) =>
   text && `<text class="${name}" x="${x}" y="13">${escaped(text)}</text>`;
 
-/** Returns an SVG file. A narrow one, for phones, has each bar below its text. */
-export function draw(moment: Moment, isNarrow: boolean): string {
-  const changes = foldLong(changesIn(moment));
-  const totals = Object.entries(moment.prompts ?? {}).map(([who, { tokens, cached }]): Row => {
-    const text = `${number(cached)} cached, ${number(tokens - cached)} new`;
-    return { id: who, who, text, tokens, cached, state: "prompt" };
-  });
-  const all = [...changes, ...totals];
-  const [width, height, left] = isNarrow ? [350, 32, 98] : [680, 24, 106];
-  const [barLeft, barTop, thick, barRight] = isNarrow ? [left, 18, 5, width - 6] : [360, 3, 10, width - 92];
-  const scale = (barRight - barLeft) / Math.max(...all.flatMap(({ tokens, was = 0 }) => [tokens, was]));
-  const bar = (name: string, tokens: number, from = 0) => {
-    const [x, size] = [barLeft + from * scale, Math.max(1.5, tokens * scale)].map((value) => value.toFixed(1));
-    return tokens && `<rect class="${name}" x="${x}" y="${barTop}" width="${size}" height="${thick}"/>`;
+function drawRow(row: Row, scale: number, layout: Layout): string {
+  const { who, text, tokens, state, was = 0, cached = 0 } = row;
+  const { width, rowHeight, left, barLeft, barTop, barHeight } = layout;
+  const indent = row.isChild ? 18 : 0;
+  const size = sizeOf(row);
+  const textEnd = layout === WIDE ? barLeft - 8 : width - 14 - LETTER * size.length;
+  const letters = Math.floor((textEnd - left - indent) / LETTER);
+  const bar = (name: string, amount: number, from = 0) => {
+    const x = (barLeft + from * scale).toFixed(1);
+    const length = Math.max(1.5, amount * scale).toFixed(1);
+    return amount && `<rect class="${name}" x="${x}" y="${barTop}" width="${length}" height="${barHeight}"/>`;
   };
-  const rows = all.map(({ who, text, tokens, state, was = 0, isChild, cached = 0 }, i) => {
-    const indent = isChild ? 18 : 0;
-    const size = was ? `${number(was)} → ${number(tokens)}` : number(tokens);
-    const letters = Math.floor(((isNarrow ? width - 14 - LETTER * size.length : barLeft - 8) - left - indent) / LETTER);
-    const shown = text.length > letters ? `${text.slice(0, letters - 1)}…` : text;
-    const parts = [
-      /new|short/.test(state) && `<rect class="back" y="-4" width="${width}" height="${height}"/>`,
-      ...[label("sign", 6, SIGNS[state]), label("who", 20 + indent, who), label("m", left + indent, shown)],
-      ...[bar("ghost", was), bar("cached", cached), bar("bar", tokens - cached, cached), label("n", width - 6, size)],
-    ];
-    const y = (state === "prompt" ? 26 : 18) + i * height;
-    return `<g class="${state} ${who}" transform="translate(0 ${y})">${parts.filter(Boolean).join("")}</g>`;
+  const parts = [
+    /new|short|prompt/.test(state) && `<rect class="back" y="-4" width="${width}" height="${rowHeight}"/>`,
+    label("sign", 6, SIGNS[state]),
+    label("who", 20 + indent, who),
+    label("says", left + indent, text.length > letters ? `${text.slice(0, letters - 1)}…` : text),
+    bar("was", was),
+    bar("cached", cached),
+    bar("bar", tokens - cached, cached),
+    label("size", width - 6, size),
+  ];
+  return parts.filter(Boolean).join("");
+}
+
+/** Returns an SVG file. */
+export function draw(moment: Moment, layout: Layout): string {
+  const { width, rowHeight, barLeft, barRight } = layout;
+  const changes = changesIn(moment);
+  const prompts = Object.entries(moment.prompts ?? {}).map(promptRow);
+  const all = [...foldLong(changes), ...prompts];
+  const longest = Math.max(...all.flatMap(({ tokens, was = 0 }) => [tokens, was]));
+  const scale = (barRight - barLeft) / longest;
+  const rows = all.map((row, i) => {
+    const y = TOP + i * rowHeight;
+    return `<g class="${row.state} ${row.who}" transform="translate(0 ${y})">${drawRow(row, scale, layout)}</g>`;
   });
-  const rule = totals.length > 0 ? `<path d="M0 ${18 + changes.length * height}H${width}"/>` : "";
-  const bottom = (rule ? 26 : 18) + all.length * height;
-  const parts = changes.flatMap(({ state, who, text }) =>
-    state === "kept" ? [] : `${state}: ${who} ${text.slice(0, 40)}`,
-  );
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${bottom}" viewBox="0 0 ${width} ${bottom}" role="img">
-<title>${escaped(moment.title)}</title><desc>${escaped(parts.join("; "))}</desc><style>${STYLE}</style>${label("n", width - 6, "≈ tokens")}
-${rows.join("\n")}${rule}</svg>\n`;
+  const height = TOP + all.length * rowHeight;
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img">
+<title>${escaped(moment.title)}</title><desc>${describe(changes)}</desc><style>${STYLE}</style>
+${label("size", width - 6, "≈ tokens")}
+${rows.join("\n")}
+</svg>
+`;
 }
 
 /** Returns the files of docs/figures by name. */
 export function momentFigures(root: string): Record<string, string> {
   const files = Object.entries(momentsIn(root)).flatMap(([name, moment]) => [
-    [`${name}.svg`, draw(moment, false)],
-    [`${name}.narrow.svg`, draw(moment, true)],
+    [`${name}.svg`, draw(moment, WIDE)],
+    [`${name}.narrow.svg`, draw(moment, NARROW)],
   ]);
   return Object.fromEntries(files);
 }
