@@ -2,59 +2,51 @@ import { writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import GithubSlugger from "github-slugger";
 import { type DefaultTheme, defineConfig, type MarkdownRenderer, postcssIsolateStyles } from "vitepress";
-import { addressOf, englishOnly, lessonFiles, nameOf, REPOSITORY, ROOT, titleOf, withClone } from "./files.ts";
-
-/** Lets pages in `docs/` find Vue, which is installed only in this folder. */
-const vue = {
-  name: "vue",
-  enforce: "pre" as const,
-  resolveId: (id: string, _importer: string | undefined, { ssr }: { ssr?: boolean }) =>
-    ssr && /^vue(\/server-renderer)?$/.test(id) ? { id, external: true } : undefined,
-};
+import { addressOf, english, englishOnly, nameOf, REPOSITORY, ROOT, titleOf, withClone } from "./files.ts";
 
 /** Splits Chinese, which has no spaces, into words. VitePress stores the function as text, so it can't use anything outside. */
-const tokenize = (text: string): string[] =>
-  text
-    .split(/[\s\p{P}\p{S}]+/u)
-    .filter(Boolean)
-    .flatMap((word) =>
-      /\p{Script=Han}/u.test(word)
-        ? Array.from(new Intl.Segmenter("zh", { granularity: "word" }).segment(word), ({ segment }) => segment)
-        : [word],
-    );
+function tokenize(text: string): string[] {
+  const segmenter = new Intl.Segmenter("zh", { granularity: "word" });
+  const segments = segmenter.segment(text.replace(/[\p{P}\p{S}]/gu, " "));
+  return Array.from(segments, ({ segment }) => segment.trim()).filter(Boolean);
+}
 
 const FOOTER = {
   "": "MIT license. This site loads nothing from elsewhere, and what you open in the viewer stays in your browser.",
   "zh/": "MIT 许可证。本站不加载任何外部资源；在查看器中打开的文件不会离开你的浏览器。",
 };
-/** The groups of the menu, each a list of pages. A page without a title here has its own. */
-const MENU = {
-  "": {
-    Lessons: { lessons: "" },
-    Reference: { benchmarks: "What forgetting costs", promises: "", python: "", api: "", words: "" },
-    "Hands on": { readme: "Install and run", viewer: "Context viewer", contributing: "Contribute" },
-  },
+/** Titles in the menu that aren't those of the pages. */
+const TITLES: Record<string, Record<string, string>> = {
+  "": { readme: "Install and run", viewer: "Context viewer" },
   "zh/": {
-    课程: { lessons: "课程目录" },
-    参考: {
-      benchmarks: "遗忘的代价（英文）",
-      promises: "每一课的保证（英文）",
-      python: "Python → TypeScript（英文）",
-      api: "本地 API（英文）",
-      words: "",
-    },
-    动手: { readme: "安装与运行", viewer: "上下文查看器", contributing: "参与贡献（英文）" },
+    readme: "安装与运行",
+    viewer: "上下文查看器",
+    contributing: "参与贡献",
+    api: "本地 API",
+    benchmarks: "遗忘的代价",
+    promises: "每一课的保证",
+    python: "Python → TypeScript",
   },
 };
+const HANDS_ON = ["viewer", "readme", "running", "servers", "contributing", "security"];
 
-function menuOf(prefix: "" | "zh/"): DefaultTheme.SidebarItem[] {
-  const link = ([name, text]: [string, string]) => {
-    const page = englishOnly.includes(name) ? name : prefix + name;
-    return { text: text || titleOf(page), link: `/${page}` };
-  };
-  const groups = Object.entries(MENU[prefix]).map(([text, own]) => ({ text, items: Object.entries(own).map(link) }));
-  groups[0]?.items.push(...lessonFiles.map((file) => link([nameOf(file), ""])));
-  return groups;
+function itemOf(prefix: string, name: string) {
+  const isTranslated = !englishOnly.includes(name);
+  const text = TITLES[prefix]?.[name] ?? titleOf(isTranslated ? prefix + name : name);
+  if (isTranslated) return { text, link: `/${prefix}${name}` };
+  return { text: prefix ? `${text}（英文）` : text, link: `/${name}` };
+}
+
+/** Any page that is neither a lesson nor for trying something out is in the reference. */
+function menuOf(prefix: string): DefaultTheme.SidebarItem[] {
+  const lessons = ["lessons", ...english.filter((name) => /^s\d\d_/.test(name))];
+  const handsOn = HANDS_ON.filter((name) => english.includes(name));
+  const reference = english.filter((name) => ![...lessons, ...handsOn, "index"].includes(name));
+  const titles = prefix ? ["课程", "动手", "参考"] : ["Lessons", "Hands on", "Reference"];
+  return [lessons, handsOn, reference].map((names, i) => ({
+    text: titles[i],
+    items: names.map((name) => itemOf(prefix, name)),
+  }));
 }
 
 const ZH: DefaultTheme.Config = {
@@ -82,10 +74,6 @@ const SEARCH_ZH = {
 };
 
 function localeOf(prefix: "" | "zh/") {
-  const items = menuOf(prefix).flatMap((group) => group.items ?? []);
-  const nav = ["lessons", "words", "viewer"].flatMap(
-    (name) => items.find(({ link }) => link === `/${prefix}${name}`) ?? [],
-  );
   return {
     label: prefix ? "简体中文" : "English",
     lang: prefix ? "zh-CN" : "en",
@@ -95,7 +83,7 @@ function localeOf(prefix: "" | "zh/") {
       : "How coding agents work: six scripts to read in one evening",
     themeConfig: {
       siteTitle: prefix ? "六课读懂 agent" : "Six lessons",
-      nav: nav as DefaultTheme.NavItemWithLink[],
+      nav: ["lessons", "words", "viewer"].map((name) => itemOf(prefix, name)),
       sidebar: menuOf(prefix),
       footer: { message: FOOTER[prefix] },
       ...(prefix && ZH),
@@ -103,13 +91,14 @@ function localeOf(prefix: "" | "zh/") {
   };
 }
 
-/** Changes a page for the site: the menu replaces the first line of links, and a demo of the viewer is a click away. */
+/** Changes a page for the site: the menu replaces most of the first line of links, and the demo's picture opens the viewer. */
 function adapt(text: string, file: string): string {
-  const prefix = file.startsWith("docs/zh/") ? "zh/" : "";
+  const prefix = file.includes("/zh/") ? "zh/" : "";
+  const isKept = REPOSITORY ? /\.ts\)|benchmarks/ : /benchmarks/;
   return withClone(text)
     .replace(/^(# .*\n(?:<!--.*\n)?\n)((?:\[|\*\*).* · (?:.*\n)+?)\n/, (_, title, line: string) => {
-      const files = line.match(/\[[^\]]+\]\([^)]*\.ts\)/g) ?? [];
-      return files.length > 0 ? `${title}${files.join(" · ")}\n\n` : title;
+      const links = line.match(/\[[^\]]+\]\([^)]*\)/g) ?? [];
+      return `${title}${links.filter((link) => isKept.test(link)).join(" · ")}\n\n`;
     })
     .replace(/^<picture>.*figures\/demo.*$/m, `[$&](/${prefix}viewer.html)`)
     .replace("<!-- site: the loop, step by step -->", "<LoopStepper />");
@@ -123,7 +112,9 @@ function configure(md: MarkdownRenderer): void {
   md.core.ruler.push("addresses", ({ tokens, env }) => {
     for (const token of tokens.flatMap(({ children }) => children ?? [])) {
       const link = token.attrGet("href");
-      if (link && !/^([a-z]+:|[#/])/.test(link)) token.attrSet("href", addressOf(link, fileOf(env)) ?? "#");
+      if (!link || /^([a-z]+:|[#/])/.test(link)) continue;
+      const address = addressOf(link, fileOf(env));
+      token.attrs = address ? [["href", address]] : [];
     }
   });
   const { fence } = md.renderer.rules;
@@ -141,27 +132,19 @@ function configure(md: MarkdownRenderer): void {
 const ARROW = /[▲▶▼◀→←↑↓…]/g;
 const WIDE = /[⺀-鿿！-｠]/g;
 
-const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 12 12">${[1, 3, 5, 7, 9]
-  .map((y) => `<rect x="1" y="${y}" width="10" height="1.4" rx=".7" fill="#5672cd"/>`)
-  .join("")}</svg>`;
+const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 12 12">
+  <path stroke="#5672cd" stroke-width="1.4" d="M1 2h10M1 4h10M1 6h10M1 8h10M1 10h10"/></svg>`;
 
 export default defineConfig({
   srcDir: "../..", // the pages are in docs/
-  srcExclude: [
-    "!(docs|tools)/**/*",
-    "tools/!(site)/**/*",
-    "tools/site/!(pages)/**/*",
-    "!(README|CONTRIBUTING).md",
-    "tools/*.md",
-  ],
+  srcExclude: ["!(docs|tools)/**/*", "tools/!(site)/**/*", "tools/site/!(pages)/**/*", "tools/*.md"],
   outDir: ".vitepress/dist",
   base: `${process.env.BASE ?? ""}/`, // on GitHub Pages, the name of the repository
   rewrites: (page) => `${nameOf(page)}.md`,
   locales: { root: localeOf(""), zh: localeOf("zh/") },
-  head: [["link", { rel: "icon", href: `data:image/svg+xml,${encodeURIComponent(icon)}` }]],
+  head: [["link", { rel: "icon", href: `data:image/svg+xml,${encodeURIComponent(ICON)}` }]],
   themeConfig: {
     englishOnly,
-    externalLinkIcon: true,
     outline: { level: [2, 3] },
     socialLinks: REPOSITORY ? [{ icon: "github", link: REPOSITORY, ariaLabel: "repository" }] : [],
     search: {
@@ -182,7 +165,6 @@ export default defineConfig({
     for (const name of englishOnly) writeFileSync(join(outDir, `zh/${name}.html`), toFront); // for the language switch
   },
   vite: {
-    plugins: [vue],
     css: { postcss: { plugins: [postcssIsolateStyles({ includeFiles: [/vp-doc\.css/] })] } }, // keeps them off the viewer
     build: {
       assetsInlineLimit: 0,

@@ -6,24 +6,25 @@ import { fileURLToPath } from "node:url";
 /** VitePress bundles this file with the config, in this same folder. */
 export const ROOT = fileURLToPath(new URL("../../..", import.meta.url)).replace(/\/$/, "");
 const textOf = (file: string) => readFileSync(join(ROOT, file), "utf8");
-const pagesIn = (folder: string) =>
-  readdirSync(join(ROOT, folder)).flatMap((name) => (name.endsWith(".md") ? `${folder}/${name}` : []));
+const pagesIn = (folder: string) => {
+  const names = readdirSync(join(ROOT, folder)).filter((name) => name.endsWith(".md"));
+  return names.sort().map((name) => posix.join(folder, name));
+};
 
 const OWN = "tools/site/pages";
 /** The Markdown files that become pages. */
-export const pages = [...["README.md", "CONTRIBUTING.md"], ...["docs", "docs/zh", OWN, `${OWN}/zh`].flatMap(pagesIn)];
+export const pages = [".", "docs", "docs/zh", OWN, `${OWN}/zh`].flatMap(pagesIn);
 
 /** README.md → readme, docs/README.md → lessons, docs/zh/s01_agent_loop.md → zh/s01_agent_loop */
 export function nameOf(file: string): string {
   const name = file.replace(/\.md$/, "").replace(/^(docs\/zh)\/index$|^(docs)\/README$/, "$1$2/lessons");
-  return name.replace(/^(docs|tools\/site\/pages)\//, "").replace(/README|CONTRIBUTING/, (word) => word.toLowerCase());
+  return name.replace(/^(docs|tools\/site\/pages)\//, "").replace(/[A-Z]+$/, (word) => word.toLowerCase());
 }
 
-export const lessonFiles = pages.filter((file) => /^docs\/s\d\d_/.test(file));
-/** The names of pages that are only in English. */
-export const englishOnly = pages
-  .map(nameOf)
-  .filter((name, _, all) => !/^zh\//.test(name) && !all.includes(`zh/${name}`));
+const names = pages.map(nameOf);
+/** The names of pages in English, and of those that are only in English. */
+export const english = names.filter((name) => !name.startsWith("zh/"));
+export const englishOnly = english.filter((name) => !names.includes(`zh/${name}`));
 export const titleOf = (name: string) => {
   const file = pages.find((each) => nameOf(each) === name) ?? "";
   return /^# (.*)$/m.exec(textOf(file))?.[1] ?? name;
@@ -32,7 +33,7 @@ export const titleOf = (name: string) => {
 /** The repository's address, which CI sets when it publishes the site. */
 export const { REPOSITORY } = process.env;
 
-/** The address for a link in `from`. Files that aren't pages are in the repository. */
+/** Returns the address for a link in `from`. Files that aren't pages are in the repository, and have none without it. */
 export function addressOf(link: string, from: string): string | undefined {
   const [path = "", hash] = link.split("#");
   const target = posix.join(posix.dirname(from), decodeURIComponent(path)).replace(/\/$/, "");

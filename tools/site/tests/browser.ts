@@ -44,9 +44,7 @@ async function findChromium(): Promise<string> {
   const { CHROMIUM } = process.env;
   const places = [
     "/usr/bin/chromium",
-    "/usr/bin/chromium-browser",
     "/usr/bin/google-chrome",
-    "/Applications/Chromium.app/Contents/MacOS/Chromium",
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
   ];
   const found = CHROMIUM || places.find((place) => existsSync(place));
@@ -78,16 +76,12 @@ export async function openPage(tab: Page, page: string): Promise<void> {
 }
 
 /** Opens a page in a tab with a cache and options of its own, and closes the tab after the work. */
-export async function inTab<Result>(
-  page: string,
-  options: BrowserContextOptions,
-  work: (page: Page) => Promise<Result>,
-): Promise<Result> {
+export async function inTab(page: string, options: BrowserContextOptions, work: (page: Page) => Promise<void>) {
   const tab = await browser.newPage({ viewport: WIDE, ...options });
   tab.setDefaultTimeout(120_000); // a busy machine is slow
   try {
     await (options.javaScriptEnabled === false ? tab.goto(urlOf(page)) : openPage(tab, page));
-    return await work(tab);
+    await work(tab);
   } finally {
     await tab.close();
   }

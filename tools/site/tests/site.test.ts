@@ -4,14 +4,12 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
-import { ROOT } from "../.vitepress/files.ts";
+import { english, ROOT } from "../.vitepress/files.ts";
 import { BASE, builtPages, htmlOf, inTab, PHONE, REPOSITORY, urlOf } from "./browser.ts";
-
-const hrefsOf = (html: string) => [...html.matchAll(/<a [^>]*?href="([^"]*)"/g)].map(([, href = ""]) => href);
 
 test("every link leads to a page with that heading, or to a file of the repository", () => {
   for (const page of builtPages)
-    for (const href of hrefsOf(htmlOf(page))) {
+    for (const [, href = ""] of htmlOf(page).matchAll(/<a [^>]*?href="([^"]*)"/g)) {
       const file = href.startsWith(`${REPOSITORY}/blob/main/`) && href.slice(`${REPOSITORY}/blob/main/`.length);
       if (file) assert.ok(existsSync(join(ROOT, file.replace(/#.*/, ""))), `${page}: ${href}`);
       if (/^[a-z]+:/.test(href)) continue;
@@ -31,13 +29,16 @@ const isDrawn = (page: Page, name: string) =>
     return image.naturalWidth;
   });
 
-test("the front page has the picture of the demo and two buttons, to s01 and to the viewer", async () => {
+const hrefsIn = (page: Page, links: string) =>
+  page.locator(links).evaluateAll((all) => all.map((each) => each.getAttribute("href")));
+
+test("the front page has two buttons, to s01 and to the viewer, and a picture that leads to the viewer", async () => {
   for (const prefix of ["", "zh/"])
     await inTab(`${prefix}index.html`, { viewport: PHONE }, async (page) => {
       assert.ok((await isDrawn(page, "demo")) > 0 && (await fitsIn(page)));
-      const buttons = page.locator(".VPHero .actions a");
-      const hrefs = await buttons.evaluateAll((all) => all.map((each) => each.getAttribute("href")));
-      assert.deepEqual(hrefs, [`${BASE}${prefix}s01_agent_loop.html`, `${BASE}${prefix}viewer.html`]);
+      const viewer = `${BASE}${prefix}viewer.html`;
+      assert.deepEqual(await hrefsIn(page, ".actions a"), [`${BASE}${prefix}s01_agent_loop.html`, viewer]);
+      assert.deepEqual(await hrefsIn(page, "a:has(picture)"), [viewer]);
     });
 });
 
@@ -58,9 +59,23 @@ test("a lesson has the menu, its sections, figures for both widths and its neigh
     });
 });
 
-test("a page of tables fits a phone", async () => {
-  for (const path of ["benchmarks.html", "words.html", "promises.html", "zh/words.html"])
-    await inTab(path, { viewport: PHONE }, async (page) => assert.equal(await fitsIn(page), true, path));
+test("the menu has all pages of the lessons, and the last leads on to the viewer and what forgetting costs", async () => {
+  const lessons = english.filter((name) => /^s\d\d_/.test(name));
+  await inTab(`${lessons.at(-1)}.html`, {}, async (page) => {
+    const wanted = ["lessons", ...lessons].map((name) => `${BASE}${name}.html`);
+    assert.deepEqual(await hrefsIn(page, ".VPSidebarItem.level-0:has(.is-active) a"), wanted);
+    const further = await hrefsIn(page, ".pager-link.next, h1 + p a[href*=benchmarks]");
+    assert.deepEqual(further, [`${BASE}benchmarks.html`, `${BASE}viewer.html`]);
+  });
+});
+
+test("a page of tables fits a phone, and words have room for their meaning", async () => {
+  for (const path of ["benchmarks.html", "promises.html", "lessons.html", "words.html", "zh/words.html"])
+    await inTab(path, { viewport: PHONE }, async (page) => {
+      assert.equal(await fitsIn(page), true, path);
+      const { width = 0 } = (await page.locator("td:nth-child(2)").first().boundingBox()) ?? {};
+      assert.ok(width > 300 || /benchmarks|promises/.test(path), `${path}: ${width}`);
+    });
 });
 
 test("the repository's address is in a clone command before npm ci", () => {
