@@ -98,10 +98,17 @@ export class Rejection extends Error {
   }
 }
 
-/** Throws a Rejection. `parts` is what the rule's message names. */
-export function reject<R extends Rule>(rule: R, ...parts: Parameters<(typeof MESSAGES)[R]>): never {
+/** What a rule's message names. */
+export type Parts<R extends Rule> = Parameters<(typeof MESSAGES)[R]>;
+
+/** Returns the Rejection of a request that breaks a rule. */
+export function rejectionFor<R extends Rule>(rule: R, ...parts: Parts<R>): Rejection {
   const write: (...parts: string[]) => string = MESSAGES[rule];
-  throw new Rejection(STATUSES[rule] ?? 400, write(...parts).replace(/^: /, ""), rule);
+  return new Rejection(STATUSES[rule] ?? 400, write(...parts).replace(/^: /, ""), rule);
+}
+
+export function reject<R extends Rule>(rule: R, ...parts: Parts<R>): never {
+  throw rejectionFor(rule, ...parts);
 }
 
 export const errorBody = ({ status, message }: Rejection, request_id: string): string =>

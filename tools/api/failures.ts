@@ -1,9 +1,10 @@
-/** The failures that a test can order from the server. They wrap two steps: asking the model, and encoding its answer. */
+/** The failures that a test can order: how each changes what the server does with a request. */
 import { errorBody, Rejection } from "./errors.ts";
 import {
   type Answer,
   asEvent,
   type Draft,
+  type Drafted,
   draftsOf,
   encode,
   fitReply,
@@ -31,10 +32,13 @@ export type Failure =
   /** The input of each call is invalid JSON. */
   | { kind: "broken_json" };
 
-/** Returns the model's reply as a draft that fits into the room, or throws a Rejection if a status was ordered. */
-export function askWith(failure: Failure | undefined, model: () => Reply, room: Room) {
+/** Throws a Rejection if a status was ordered. */
+export function failAtOnce(failure: Failure | undefined): void {
   if (failure?.kind === "status") throw new Rejection(failure.status, failure.message, undefined, failure.retryAfter);
-  const reply = model();
+}
+
+/** Drafts a reply that fits into the room. */
+export function draftWith(failure: Failure | undefined, reply: Reply, room: Room): Drafted {
   const drafts = draftsOf(reply);
   const halfway = lengthOf(drafts) - Math.ceil((drafts.at(-1)?.generated.length ?? 0) / 2);
   switch (failure?.kind) {

@@ -47,7 +47,7 @@ export const lengthOf = (drafts: Draft[]): number => drafts.reduce((sum, { gener
 
 /** How many characters a reply may have: what `max_tokens` allows, and what is left of the context window. */
 export type Room = { output: number; window: number };
-type Drafted = { drafts: Draft[]; stop_reason: Anthropic.StopReason };
+export type Drafted = { drafts: Draft[]; stop_reason: Anthropic.StopReason };
 
 /** Cuts drafts that don't fit into the room, and decides on the stop reason. */
 export function fitReply({ content, stop_reason }: Reply, drafts: Draft[], { output, window }: Room): Drafted {

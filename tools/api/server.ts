@@ -11,7 +11,7 @@ import type Anthropic from "@anthropic-ai/sdk";
 import { readBetas } from "./betas.ts";
 import { type Cache, priceOf } from "./cache.ts";
 import { errorBody, Rejection, type Rule, reject } from "./errors.ts";
-import { askWith, type Encoded, encodeWith, type Failure } from "./failures.ts";
+import { draftWith, type Encoded, encodeWith, type Failure, failAtOnce } from "./failures.ts";
 import { promptLines } from "./prompt.ts";
 import { finishBlocks, messageOf, newId, type Reply, type ReplyBlock, usageOf } from "./replies.ts";
 import { parseJson, parseRequest } from "./request.ts";
@@ -139,6 +139,7 @@ async function handle({ req, res, entry, requestId }: Exchange, state: State): P
 
   checkHeaders(req.headers, body);
   entry.request = parseJson(body);
+  failAtOnce(failure);
   const request = parseRequest(entry.request, readBetas(req.headers["anthropic-beta"]), isCount);
   checkRules(request);
 
@@ -151,7 +152,7 @@ async function handle({ req, res, entry, requestId }: Exchange, state: State): P
   const chain = checkThinking(lines, state.key, request.thinking);
 
   const room = { output: charactersPerToken * request.max_tokens, window: charactersPerToken * left };
-  const { drafts, stop_reason } = askWith(failure, () => server.model(entry.request), room);
+  const { drafts, stop_reason } = draftWith(failure, server.model(entry.request), room);
 
   for (const [key, cached] of price.entries) state.cache.set(key, cached);
   const content = finishBlocks(drafts, request.thinking, chain);
