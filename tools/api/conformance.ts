@@ -8,7 +8,7 @@ import { existsSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
-import { type Answer, BASE, CASES, type Case, LARGE_CASES, START } from "./cases.ts";
+import { type Answer, BASE, CASES, type Case, isLarge, START } from "./cases.ts";
 import { ask, converse, describeServer, TALK_REPLIES, type Talk, wordsOf } from "./talk.ts";
 
 const CREDENTIALS = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"];
@@ -73,7 +73,7 @@ function hide(text: string): string {
 }
 
 /** Returns whether at least one case was tried and nothing differs. Throws if it couldn't begin. */
-async function runCases(args: string[], print: Print): Promise<boolean> {
+async function runCases(args: string[], print: Print, all: Case[]): Promise<boolean> {
   const { values } = parseArgs({ args, options: { server: { type: "string" } } });
   const env = fileURLToPath(new URL("../../.env", import.meta.url));
   if (existsSync(env)) process.loadEnvFile(env);
@@ -85,7 +85,7 @@ async function runCases(args: string[], print: Print): Promise<boolean> {
     );
   const placeholderKey = credential ? {} : { apiKey: "none" };
   const client = new Anthropic({ baseURL: values.server, maxRetries: 8, logLevel: "off", ...placeholderKey });
-  const cases = CASES.filter((each) => !LARGE_CASES.includes(each));
+  const cases = all.filter((each) => !isLarge(each));
   print(
     `${cases.length + TALK_REPLIES} requests to ${client.baseURL}, to ${BASE.model}, with ${credential ?? "no key"}`,
   );
@@ -101,16 +101,16 @@ async function runCases(args: string[], print: Print): Promise<boolean> {
   }
   const count = (verdict: Verdict) => verdicts.filter((each) => each === verdict).length;
   const same = `${count("same") + count("reworded")} the same, ${count("reworded")} of them in other words`;
-  const large = `${LARGE_CASES.length} are too large to send`;
+  const large = `${all.length - cases.length} are too large to send`;
   print(`\n${same}; ${count("differs")} differ, ${count("not tried")} could not be tried, ${large}`);
   return count("differs") === 0 && count("same") > 0;
 }
 
 /** Returns the exit code. */
-export async function main(args: string[], show: Print = console.log): Promise<number> {
+export async function main(args: string[], show: Print = console.log, cases = CASES): Promise<number> {
   const print = (line: string) => show(hide(line));
   try {
-    return (await runCases(args, print)) ? 0 : 1;
+    return (await runCases(args, print, cases)) ? 0 : 1;
   } catch (error) {
     print(error instanceof Error ? error.message : String(error));
     return 1;

@@ -1,16 +1,21 @@
 /** Checks the list of messages, above all that each tool call has exactly one result. */
 import { reject } from "./errors.ts";
 import { accepts } from "./models.ts";
-import type { Block, Message, ParsedRequest, Placed, Turn } from "./request.ts";
+import type { Message, ParsedRequest, Placed, Turn } from "./request.ts";
 
 export function checkHistory({ model, messages, turns, tools }: ParsedRequest): void {
   if (messages.length === 0) reject("no messages");
   for (const [i, message] of messages.entries()) checkContent(message, `messages.${i}`);
   checkSystemMessages(messages, model);
   const blocks = turns.flatMap((turn) => turn.blocks);
-  if (tools.length === 0 && blocks.some(({ block }) => isCall(block) || isResult(block))) reject("tools defined");
+  const calls = turns.flatMap(callsIn);
+  if (tools.length === 0 && (calls.length > 0 || blocks.some(isResult))) reject("tools defined");
   for (const turn of turns) for (const placed of turn.blocks) checkBlock(placed, turn.role);
-  checkCallIds(blocks);
+  const ids = new Set<string>();
+  for (const { id, at } of calls) {
+    if (ids.has(id)) reject("ids of calls", at);
+    ids.add(id);
+  }
   for (const [i, turn] of turns.entries()) {
     checkAnswered(turns[i - 1], turn);
     checkResults(turn, turns[i - 1]);
@@ -19,10 +24,10 @@ export function checkHistory({ model, messages, turns, tools }: ParsedRequest): 
   if (turns.at(-1)?.role === "assistant" && !accepts(model, "prefill")) reject("prefill");
 }
 
-type Call = Extract<Block, { type: "tool_use" }>;
-type Result = Extract<Block, { type: "tool_result" }>;
-const isCall = (block: Block): block is Call => block.type === "tool_use";
-const isResult = (block: Block): block is Result => block.type === "tool_result";
+const isResult = ({ block }: Placed) => block.type === "tool_result";
+const callsIn = (turn: Turn | undefined) =>
+  turn?.blocks.flatMap(({ block, message, at }) => (block.type === "tool_use" ? { id: block.id, message, at } : [])) ??
+  [];
 
 function checkContent(message: Message, at: string): void {
   if (message.content.length > 0 || "output_config" in message) return;
@@ -45,40 +50,31 @@ function checkSystemMessages(messages: Message[], model: string): void {
 function checkBlock({ block, at }: Placed, role: string): void {
   if (block.type === "text" && block.text === "") reject("empty text");
   if (block.type === "text" && !block.text.trim()) reject("blank text");
-  if (isResult(block) && role !== "user") reject("role of a block", at, "tool_result", "user");
   if (role === "user" && ["thinking", "redacted_thinking", "tool_use"].includes(block.type))
     reject("role of a block", at, block.type, "assistant");
-  if (isResult(block) && block.is_error && block.content.length === 0) reject("reason of an error", at);
-}
-
-function checkCallIds(blocks: Placed[]): void {
-  const ids = new Set<string>();
-  for (const { block, at } of blocks) {
-    if (!isCall(block)) continue;
-    if (ids.has(block.id)) reject("ids of calls", at);
-    ids.add(block.id);
-  }
+  if (block.type !== "tool_result") return;
+  if (role !== "user") reject("role of a block", at, block.type, "user");
+  if (block.is_error && block.content.length === 0) reject("reason of an error", at);
 }
 
 /** Checks that the next turn begins with the results of all calls. */
 function checkAnswered(turn: Turn | undefined, next: Turn | undefined): void {
-  const answers = next?.blocks ?? [];
-  const end = answers.findIndex(({ block }) => !isResult(block));
-  const answered = new Set(
-    answers.slice(0, end < 0 ? undefined : end).map(({ block }) => isResult(block) && block.tool_use_id),
-  );
-  const open = turn?.blocks.filter(({ block }) => isCall(block) && !answered.has(block.id)) ?? [];
-  const [first] = open;
-  const ids = open.flatMap(({ block }) => (isCall(block) ? block.id : []));
-  if (first) reject("call without result", `messages.${first.message}`, ids.join(", "));
+  const answered = new Set<string>();
+  for (const { block } of next?.blocks ?? []) {
+    if (block.type !== "tool_result") break;
+    answered.add(block.tool_use_id);
+  }
+  const open = callsIn(turn).filter(({ id }) => !answered.has(id));
+  const ids = open.map(({ id }) => id).join(", ");
+  if (open[0]) reject("call without result", `messages.${open[0].message}`, ids);
 }
 
 /** Checks that each result has a call in the turn before, and is the only one of it. */
-function checkResults(turn: Turn, previous: Turn | undefined): void {
-  const calls = new Set(previous?.blocks.map(({ block }) => isCall(block) && block.id));
+function checkResults({ blocks }: Turn, previous: Turn | undefined): void {
+  const calls = new Set(callsIn(previous).map(({ id }) => id));
   const seen = new Set<string>();
-  for (const { block, at } of turn.blocks) {
-    if (!isResult(block)) continue;
+  for (const { block, at } of blocks) {
+    if (block.type !== "tool_result") continue;
     const id = block.tool_use_id;
     if (!calls.has(id)) reject("result without call", at, id);
     if (seen.has(id)) reject("one result a call", at, id);

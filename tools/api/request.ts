@@ -12,9 +12,12 @@ const MAX_DEPTH = 200; // levels; the real limit isn't documented
 
 export function parseJson(body: string) {
   try {
-    return JSON.parse(body);
+    const value = JSON.parse(body);
+    checkJson(value, []);
+    return value;
   } catch (error) {
-    return reject("body is JSON", error instanceof Error ? error.message : String(error));
+    if (!(error instanceof SyntaxError)) throw error;
+    return reject("body is JSON", error.message);
   }
 }
 
@@ -35,39 +38,31 @@ const isRecord = (value: unknown): value is Record<PropertyKey, unknown> => type
 
 /** A field that is accepted and has no effect. */
 const ignored = z.unknown().optional();
-const block = <T extends string, F extends z.ZodRawShape>(type: T, fields: F) =>
+const flag = z.boolean().optional();
+const id = z.string().regex(/^[a-zA-Z0-9_-]+$/);
+const tagged = <T extends string, F extends z.ZodRawShape>(type: T, fields: F) =>
   z.strictObject({ type: z.literal(type), ...fields });
+const cache_control = tagged("ephemeral", { ttl: z.enum(["5m", "1h"]).default("5m") }).nullish();
+/** A block that may be a cache breakpoint. */
+const block = <T extends string, F extends z.ZodRawShape>(type: T, fields: F) =>
+  tagged(type, { ...fields, cache_control });
 /** A list of blocks, which may be sent as a string. */
 const textOr = <T extends z.ZodType>(list: T) =>
   z.preprocess((value) => (typeof value === "string" ? textBlocks(value) : value), list);
 const textBlocks = (text: string) => (text ? [{ type: "text", text }] : []);
 
-const flag = z.boolean().optional();
-const id = z.string().regex(/^[a-zA-Z0-9_-]+$/);
-const cache_control = block("ephemeral", { ttl: z.enum(["5m", "1h"]).default("5m") }).nullish();
-
-const Text = block("text", { text: z.string(), cache_control, citations: ignored });
+const Text = block("text", { text: z.string(), citations: ignored });
 const ImageSource = z.discriminatedUnion("type", [
-  block("base64", { media_type: z.enum(["image/jpeg", "image/png", "image/gif", "image/webp"]), data: z.base64() }),
-  block("url", { url: z.string() }),
-  block("file", { file_id: z.string() }),
+  tagged("base64", { media_type: z.enum(["image/jpeg", "image/png", "image/gif", "image/webp"]), data: z.base64() }),
+  tagged("url", { url: z.string() }),
+  tagged("file", { file_id: z.string() }),
 ]);
-const Image = block("image", { source: ImageSource, cache_control, transformations: ignored });
-const Document = block("document", {
-  source: z.looseObject({ type: z.string() }),
-  cache_control,
-  title: ignored,
-  context: ignored,
-  citations: ignored,
-});
-const SearchResult = block("search_result", {
-  content: z.array(Text),
-  source: z.string(),
-  title: z.string(),
-  cache_control,
-  citations: ignored,
-});
-const ToolReference = block("tool_reference", { tool_name: z.string(), cache_control });
+const Image = block("image", { source: ImageSource, transformations: ignored });
+const Source = z.looseObject({ type: z.string() });
+const Document = block("document", { source: Source, title: ignored, context: ignored, citations: ignored });
+const Found = { content: z.array(Text), source: z.string(), title: z.string() };
+const SearchResult = block("search_result", { ...Found, citations: ignored });
+const ToolReference = block("tool_reference", { tool_name: z.string() });
 const Result = z.discriminatedUnion("type", [Text, Image, Document, SearchResult, ToolReference]);
 /** Blocks of server tools, which may contain anything. */
 const Served = z.looseObject({
@@ -88,13 +83,12 @@ const Block = z.discriminatedUnion("type", [
   Image,
   Document,
   SearchResult,
-  block("thinking", { thinking: z.string(), signature: z.string() }),
-  block("redacted_thinking", { data: z.string() }),
+  tagged("thinking", { thinking: z.string(), signature: z.string() }),
+  tagged("redacted_thinking", { data: z.string() }),
   block("tool_use", {
     id,
     name: z.string().regex(/^[a-zA-Z0-9_-]{1,200}$/),
     input: z.record(z.string(), z.unknown()),
-    cache_control,
     caller: ignored,
     toolset_name: ignored,
   }),
@@ -102,7 +96,6 @@ const Block = z.discriminatedUnion("type", [
     tool_use_id: id,
     content: textOr(z.array(Result).default([])),
     is_error: flag,
-    cache_control,
     toolset_name: ignored,
   }),
   Served,
@@ -186,9 +179,8 @@ export type Turn = { role: Message["role"]; blocks: Placed[] };
 type Fields = z.output<typeof CountBody>;
 export type ParsedRequest = z.output<typeof Body> & { turns: Turn[]; betas: string[] };
 
-/** Returns the request in a body that was parsed as JSON. A request to count tokens has no output to ask for. */
+/** Returns the request in a body. A request to count tokens has no `max_tokens`, and none of what else shapes a reply. */
 export function parseRequest(body: unknown, betas: string[], isCount: boolean): ParsedRequest {
-  checkJson(body, []);
   const schema = isCount ? CountBody : Body;
   const { data, error } = schema.safeParse(body, { reportInput: true });
   if (error) return rejectIssue(error.issues[0], [], body);

@@ -24,7 +24,7 @@ const LARGEST = 32 * 1024 * 1024; // bytes of a body
 
 // --- interface -------------------------------------------------------------------------------------------------------
 
-/** A function from a request to a reply. If it throws, the request fails with a 500 and that message. */
+/** A function from a request, as the client sent it, to a reply. If it throws, the request fails with a 500 and that message. */
 export type Model = (request: Anthropic.MessageCreateParams) => Reply;
 
 /** Returns a message's content as blocks, for models: a client may send a string instead. */
