@@ -15,7 +15,7 @@ test("s06's code has the words that tools look for", () => {
   for (const words of WORDS)
     assert.ok(
       code.includes(words),
-      `s06 has no "${words}": change wording.ts, and what \`git grep\` finds of it elsewhere`,
+      `s06 has no "${words}": write its new words in tools/lesson/wording.ts, and wherever \`git grep\` finds the old`,
     );
 });
 
