@@ -13,7 +13,7 @@ for (const lesson of readLessons(ROOT).values())
     const [steps, text, skeleton] = [stepsOf(lesson), lesson.lines.join("\n"), skeletonOf(lesson)];
     const pages = lesson.pages.map(read).join("\n");
     const missing = steps.filter(({ section }) => !pages.includes(`# ${section}. `));
-    assert.deepEqual(missing, [], `tools/practice/steps.yaml has sections that ${lesson.pages.join(", ")} haven't`);
+    assert.deepEqual(missing, [], `tools/practice/steps.yaml names sections that ${lesson.pages.join(" and ")} lack`);
     const suite = read(lesson.file.replace(/agents(.*)ts/, "tests$1test.ts"));
     const groups = Array.from(suite.matchAll(/^\w+\(\s*"(?:s\d\d: )?([\w.]+)/gm), ([, name = ""]) => name);
     const stepOf = (name: string) => steps.find(({ functions }) => functions.includes(name))?.number ?? "none";
