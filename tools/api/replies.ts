@@ -133,7 +133,7 @@ export function usageOf(
     cache_creation: { ephemeral_5m_input_tokens: written["5m"], ephemeral_1h_input_tokens: written["1h"] },
     output_tokens: tokensIn(drafts), // includes thinking, even when it isn't shown
     output_tokens_details: { thinking_tokens: tokensIn(drafts.filter(({ block }) => block.type === "thinking")) },
-    inference_geo: null,
+    inference_geo: "local", // no price applies
     server_tool_use: null,
     service_tier: "standard",
     speed: "standard",

@@ -186,7 +186,8 @@ function toCompaction(made: Replaced, modelCalls: ModelCall[]): Compaction {
 }
 
 /** Reads a recording. The timeline of any other text has no model calls. */
-export const readTimeline = (text: string): Timeline => timelineOf(readRecording(text));
+export const readTimeline = (text: string, report?: (share: number) => void): Timeline =>
+  timelineOf(readRecording(text, report));
 
 export function timelineOf(recording: Recording): Timeline {
   const { format, skipped } = recording;

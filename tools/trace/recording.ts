@@ -5,8 +5,8 @@ import { ClaudeLine } from "./claude-lines.ts";
 import type { Recording, Skip, Skipped } from "./events.ts";
 import { eventsOfS06, Line } from "./s06.ts";
 
-/** Counts in `skipped` what it can't read. */
-export function readRecording(text: string): Recording {
+/** Counts in `skipped` what it can't read. `report` is told how far it is. */
+export function readRecording(text: string, report?: (share: number) => void): Recording {
   const skipped = new Map<string, Skipped>();
   const skip: Skip = (reason, line) => {
     const entry = skipped.get(reason) ?? { reason, count: 0, lines: [] };
@@ -14,12 +14,15 @@ export function readRecording(text: string): Recording {
     if (line !== undefined && entry.lines.length < 10) entry.lines.push(line);
     skipped.set(reason, entry);
   };
-  const read = readLines(text, skip);
+  const read = readLines(text, skip, report);
   return { ...read, skipped: [...skipped.values()] };
 }
 
-function readLines(text: string, skip: Skip): Omit<Recording, "skipped"> {
-  const lines = text.split("\n").flatMap((line, i) => (line.trim() ? [{ number: i + 1, value: parseLine(line) }] : []));
+function readLines(text: string, skip: Skip, report?: (share: number) => void): Omit<Recording, "skipped"> {
+  const lines = text.split("\n").flatMap((line, i, { length }) => {
+    report?.(i / length);
+    return line.trim() ? [{ number: i + 1, value: parseLine(line) }] : [];
+  });
   const accept = <Schema extends z.ZodType>(schema: Schema): z.output<Schema>[] =>
     lines.flatMap(({ value, number }) => {
       const { success, data } = schema.safeParse(value);

@@ -14,9 +14,9 @@ const COLOURS: Record<string, [light: string, dark: string]> = {
   quiet: ["#57606a", "#9aa7b4"],
   ground: ["#ffffff", "#1b1b1f"],
   line: ["#d0d7de", "#3d444d"],
-  accent: ["#0550ae", "#79b8ff"],
+  accent: ["#3a56b0", "#a8b9f5"],
   alert: ["#b3261e", "#ff8a80"],
-  cold: ["#0969da", "#6cb6ff"],
+  cold: ["#3a56b0", "#a8b9f5"],
   unexplained: ["#9aa1ab", "#7d8590"],
   summary: ["#7c3aed", "#a78bfa"],
   file: ["#c026d3", "#e879f9"],
@@ -30,14 +30,12 @@ const COLOURS: Record<string, [light: string, dark: string]> = {
   "result-2": ["#14532d", "#15803d"],
   "result-3": ["#6b8f71", "#a3b18a"],
   "result-4": ["#7a6a3a", "#d6c29a"],
-  // Cache and cost share a hue that no kind of block has. Darker is more expensive.
+  // What a model call is billed for has a hue that no kind of block has. Darker is more expensive.
   read: ["#cf9f6c", "#755334"],
   written: ["#a3662b", "#b07c49"],
   input: ["#6b3a0e", "#dba86f"],
   output: ["#331a04", "#fbe3c4"],
-  // What a compaction did to a block, in the colour of its arrow in the chart.
-  kept: ["#a8b0b8", "#6e7681"],
-  thought: ["#db2777", "#f472b6"],
+  // The arrows of compactions
   summarized: ["#1f2328", "#e6edf3"],
   disk: ["#b45309", "#fbbf24"],
   withdrawn: ["#b3261e", "#ff8a80"],
@@ -57,10 +55,9 @@ function colourOf({ kind, tool }: Series, series: Series[]): string {
   return `var(--cv-result-${tool === undefined ? 4 : tools.indexOf(tool)})`;
 }
 
-export type View = "context" | "cache" | "cost";
+export type View = "context" | "cost";
 type Document = NonNullable<Plot.PlotOptions["document"]>;
-/** `before` counts the calls to the left of a zoomed chart. */
-export type ChartOptions = { document: Document; width: number; words: Words; view?: View; before?: number };
+export type ChartOptions = { document: Document; width: number; words: Words; view?: View };
 
 export const MARGIN = { left: 56, right: 14, top: 34 };
 /** Pixels. */
@@ -83,17 +80,14 @@ function signsIn<Sign extends { x: number; weight: number }>(signs: Sign[], { mo
   return heaviest(signs, modelCalls.length, (width - MARGIN.left - MARGIN.right) / MARK);
 }
 
-/** The parts of a prompt by their price, and then all parts of a bill. */
-const PROMPT_PARTS = ["read", "written", "input"] as const;
-export const BILL_PARTS = [...PROMPT_PARTS, "output"] as const;
+export const BILL_PARTS = ["read", "written", "input", "output"] as const;
 
 /** A layer of a chart. */
 export type Band = { id: string; name: string; colour: string };
 
 /** Returns the layers of a chart from the bottom up. Those of different charts have different ids. */
 export function bandsOf(timeline: Timeline, view: View, words: Words): Band[] {
-  const parts = view === "cache" ? PROMPT_PARTS : BILL_PARTS;
-  if (view !== "context") return parts.map((id) => ({ id, name: words.kinds[id], colour: `var(--cv-${id})` }));
+  if (view === "cost") return BILL_PARTS.map((id) => ({ id, name: words.kinds[id], colour: `var(--cv-${id})` }));
   const series = seriesOf(timeline);
   return series.map((each, i) => {
     return { id: `series-${i}`, name: nameOfSeries(each, words), colour: colourOf(each, series) };
@@ -101,28 +95,11 @@ export function bandsOf(timeline: Timeline, view: View, words: Words): Band[] {
 }
 
 /** The heights of these layers at a model call. */
-function heightsAt(timeline: Timeline, view: View, modelCall: ModelCall): number[] {
-  const { cost, usage } = modelCall;
-  if (view === "context") return sizesOf(timeline, modelCall);
-  if (view === "cost") return BILL_PARTS.map((part) => cost?.[part] ?? 0);
-  return PROMPT_PARTS.map((part) => usage?.[part] ?? 0);
-}
-
-/** Finds the layer of the chart at a height in its own unit. */
-export function layerAt(timeline: Timeline, view: View, call: number, height: number, words: Words) {
-  const modelCall = timeline.modelCalls[call];
-  const heights = modelCall ? heightsAt(timeline, view, modelCall) : [];
-  let below = 0;
-  const layers = bandsOf(timeline, view, words).map((band, i) => {
-    const amount = heights[i] ?? 0;
-    below += amount;
-    return { ...band, amount, below };
-  });
-  return height < 0 ? undefined : layers.find((layer) => height < layer.below);
-}
+const heightsAt = (timeline: Timeline, view: View, modelCall: ModelCall): number[] =>
+  view === "context" ? sizesOf(timeline, modelCall) : BILL_PARTS.map((part) => modelCall.cost?.[part] ?? 0);
 
 /** The corners of a stepped area. A column shows its largest or most expensive call. */
-function cornersOf(timeline: Timeline, view: View, bands: Band[]): { x: number; y: number; band: string }[] {
+function cornersOf(timeline: Timeline, view: View, bands: Band[]) {
   const { modelCalls } = timeline;
   const calls = modelCalls.map(({ tokens, cost }, call) => {
     return { x: call + 1, call, weight: view === "cost" ? sumOf(cost) : tokens };
@@ -133,7 +110,7 @@ function cornersOf(timeline: Timeline, view: View, bands: Band[]): { x: number; 
   return [first, ...columns, last].flatMap(({ x, call }) => {
     const modelCall = modelCalls[call];
     const heights = modelCall ? heightsAt(timeline, view, modelCall) : [];
-    return bands.map(({ id }, i) => ({ x, y: heights[i] ?? 0, band: id }));
+    return bands.map(({ id, name }, i) => ({ x, y: heights[i] ?? 0, band: id, name }));
   });
 }
 
@@ -155,12 +132,13 @@ function requestSigns(timeline: Timeline, width: number): Plot.Markish {
   return Plot.dot(signsIn(requests, timeline, width), { ...place, ...look });
 }
 
+/** Named above the chart, where no column is. */
 function capacitySigns(capacities: Capacity[], words: Words): Plot.Markish[] {
-  const text = (capacity: Capacity) => words.capacity(capacity);
-  const place = { y: "tokens", frameAnchor: "left", textAnchor: "start", dx: 4, dy: 9 } as const;
+  const text = (capacity: Capacity) => `- - ${words.capacity(capacity)}`;
+  const fill = "var(--cv-alert)";
   return [
-    Plot.ruleY(capacities, { y: "tokens", stroke: "var(--cv-alert)", strokeDasharray: "6 4", strokeWidth: 1.5 }),
-    Plot.text(capacities, { ...LABEL, ...place, text }),
+    Plot.ruleY(capacities, { y: "tokens", stroke: fill, strokeDasharray: "6 4", strokeWidth: 1.5 }),
+    Plot.text(capacities, { frameAnchor: "top-right", lineAnchor: "top", dy: -MARGIN.top + 3, fill, text }),
   ];
 }
 
@@ -193,9 +171,9 @@ function topOfAxis({ modelCalls, compactions, capacity }: Timeline, view: View) 
   return { most, capacities: capacity && capacity.tokens <= NEAR * most ? [capacity] : [] };
 }
 
-/** Draws what each prompt is made of (`context`), how much came from the cache (`cache`) or what it cost (`cost`). */
+/** Draws what each prompt is made of (`context`) or what it cost (`cost`). A layer's name appears under the pointer. */
 export function drawChart(timeline: Timeline, options: ChartOptions) {
-  const { document, width, words, view = "context", before = 0 } = options;
+  const { document, width, words, view = "context" } = options;
   const { modelCalls } = timeline;
   const { most, capacities } = topOfAxis(timeline, view);
   const top = Math.max(most, ...capacities.map(({ tokens }) => tokens));
@@ -203,7 +181,7 @@ export function drawChart(timeline: Timeline, options: ChartOptions) {
   const bands = bandsOf(timeline, view, words);
   const order = bands.map(({ id }) => id);
   const signs = [missSigns(timeline, width), requestSigns(timeline, width), capacitySigns(capacities, words)];
-  const area = { x: "x", y: "y", fill: "band", z: "band", order, curve: "step" } as const;
+  const area = { x: "x", y: "y", fill: "band", z: "band", order, title: "name", curve: "step" } as const;
   const chart = Plot.plot({
     document,
     width,
@@ -218,7 +196,7 @@ export function drawChart(timeline: Timeline, options: ChartOptions) {
       axis: isContext ? "bottom" : null,
       label: words.request,
       ticks: Math.min(modelCalls.length, width / 50),
-      tickFormat: (call: number) => whole(before + call),
+      tickFormat: (call: number) => whole(call),
     },
     y: {
       domain: [0, isContext ? top * 1.04 : top],

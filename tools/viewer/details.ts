@@ -1,16 +1,29 @@
-/** Shows what was in the context at a model call, or before and after a compaction. */
-import { callKey, textOf } from "../trace/events.ts";
-import { groupBy, sum } from "../trace/numbers.ts";
-import type { Compaction, Context, ContextBlock, Fate, ModelCall, Size, Timeline } from "../trace/timeline.ts";
-import { blocksIn, dollarsOf, fatesOf, isCleared } from "../trace/timeline.ts";
+/** Shows what was in the context at a model call, or what a compaction took. */
+import { callKey } from "../trace/events.ts";
+import { groupBy, sum, whole } from "../trace/numbers.ts";
+import type { Compaction, Context, ModelCall, Size, Timeline } from "../trace/timeline.ts";
+import { blocksIn, dollarsOf, fateOfTaken, fatesOf, isMissed } from "../trace/timeline.ts";
 import { BILL_PARTS, bandsOf } from "./context-chart.ts";
-import { idOf, type LegendItem, make, makeLegend, makeRows, nameBlock, type ShownBlock } from "./elements.ts";
+import { tokensTaken } from "./diagnosis.ts";
+import {
+  idOf,
+  type LegendItem,
+  make,
+  makeLegend,
+  makeRows,
+  makeStrip,
+  nameBlock,
+  type ShownBlock,
+} from "./elements.ts";
 import { dollars, facts, percent } from "./format.ts";
 import { labelOf } from "./labels.ts";
 import type { Words } from "./languages.ts";
-import { type Lost, lostIn } from "./lost.ts";
-import { makeReader, makeSearch, type Place, type Reader } from "./reader.ts";
-import { seriesFor, seriesOf, sizesOf } from "./series.ts";
+import { lostPaths } from "./lost.ts";
+import { makeReader, type Reader } from "./reader.ts";
+import { changesIn, seriesFor, seriesOf, sizesOf } from "./series.ts";
+
+/** A step on the page. `showBlock` opens a block, if it's in there. */
+export type Detail = { element: HTMLElement; showBlock: (id?: number) => boolean };
 
 /** The blocks of a prompt with their names and colours, after what the file doesn't contain. */
 function pickBlocks(timeline: Timeline, side: Context & Size, words: Words): ShownBlock[] {
@@ -29,17 +42,26 @@ function pickBlocks(timeline: Timeline, side: Context & Size, words: Words): Sho
 export function describePrompt({ modelCalls, capacity }: Timeline, call: number, words: Words): string {
   const modelCall = modelCalls[call];
   if (!modelCall) return "";
+  const size = words.about(words.tokens(modelCall.tokens), !modelCall.usage);
   const share = capacity && words.share(modelCall.tokens / capacity.tokens, words.capacity(capacity));
-  return facts(words.tokens(modelCall.tokens), share, dollars(dollarsOf([modelCall])));
+  return facts(size, share, dollars(dollarsOf([modelCall])));
 }
 
-/** The tokens and share of each kind of content. */
-function listKinds(timeline: Timeline, modelCall: ModelCall, words: Words): LegendItem[] {
-  const sizes = sizesOf(timeline, modelCall);
-  return bandsOf(timeline, "context", words).flatMap(({ name, colour }, i): LegendItem[] => {
-    const size = sizes[i] ?? 0;
-    const value = facts(words.tokens(size), percent(size / modelCall.tokens));
-    return size >= 0.5 ? [{ colour, name, value }] : [];
+/** The legend of the chart, where each kind of content may have a value. */
+function makeKinds(timeline: Timeline, words: Words, valueAt = (_: number) => ""): HTMLElement {
+  const kinds = bandsOf(timeline, "context", words).map(({ name, colour }, i) => ({ colour, name, value: valueAt(i) }));
+  return makeLegend([...kinds, ...signsOf(timeline, words)]);
+}
+
+const SIGNS: Record<string, string> = { cold: "◆", request: "▲" };
+
+/** Explains the signs in the chart. */
+function signsOf({ modelCalls, compactions, requests }: Timeline, words: Words): LegendItem[] {
+  const names = new Set<string>(compactions.map(fateOfTaken));
+  if (modelCalls.some(isMissed)) names.add("cold");
+  if (requests.length > 0) names.add("request");
+  return [...names].map((name) => {
+    return { colour: `var(--cv-${name})`, name: words.marks[name] ?? "", sign: SIGNS[name] ?? "↓" };
   });
 }
 
@@ -53,40 +75,50 @@ function listPaid({ usage, cost, isEstimate }: ModelCall, words: Words): LegendI
   });
 }
 
-export function makeModelCall(timeline: Timeline, modelCall: ModelCall, words: Words, place: Place): HTMLElement {
+export function makeModelCall(timeline: Timeline, call: number, words: Words, open: (block: number) => void): Detail {
   const { modelCalls, requests } = timeline;
+  const modelCall = modelCalls[call];
+  if (!modelCall) throw new Error(`there is no model call ${call}`);
   const { time, missed, model } = modelCall;
   const request = requests[modelCall.request]?.block;
   const blocks = pickBlocks(timeline, modelCall, words);
-  const reader = makeReader(words, place);
-  const strip = reader.stripOf(blocks);
-  const number = modelCalls.indexOf(modelCall) + 1;
-  reader.reopen(blocks);
-  return make(
+  const reader = makeReader(blocks, words, open);
+  const strip = makeStrip(blocks, words, reader.openBlocks);
+  const sizes = sizesOf(timeline, modelCall);
+  const valueAt = (i: number) => {
+    const size = sizes[i] ?? 0;
+    return size < 0.5 ? "" : facts(whole(size), percent(size / modelCall.tokens));
+  };
+  const element = make(
     "div",
     { className: "cv-detail" },
-    make("h2", {}, words.atRequest(number, modelCalls.length)),
-    make("p", {}, facts(describePrompt(timeline, number - 1, words), model, time ? words.time(time) : "")),
+    make("h2", {}, words.atRequest(call + 1, modelCalls.length)),
+    make("p", {}, facts(describePrompt(timeline, call, words), model, time ? words.time(time) : "")),
     missed ? make("p", { className: "cv-missed" }, words.missed(missed, modelCall)) : "",
-    request ? make("p", {}, words.requestOf(modelCall.request + 1, labelOf(request))) : "",
-    makeSearch(blocks, reader, words, place),
-    strip,
-    make("p", { className: "cv-quiet cv-hint" }, words.hint),
-    makeLegend(listKinds(timeline, modelCall, words)),
+    strip.element,
+    makeKinds(timeline, words, valueAt),
     makeLegend(listPaid(modelCall, words)),
+    request ? make("p", {}, words.requestOf(modelCall.request + 1, labelOf(request))) : "",
     reader.element,
     makeLargest(blocks, reader, words),
   );
+  const showBlock = (id?: number) => {
+    strip.mark(id);
+    return reader.show(id);
+  };
+  return { element, showBlock };
 }
 
 /** The five largest blocks, and what the context holds more than once. Results of equal calls count as one. */
 function makeLargest(blocks: ShownBlock[], reader: Reader, words: Words): HTMLElement {
   const keyOf = (shown: ShownBlock) => (shown.block?.kind === "result" ? callKey(shown.block.call) : idOf(shown));
-  const byCall = groupBy(blocks, keyOf);
-  const groups = [...byCall.values()].map((all) => ({ all, tokens: sum(all.map(({ tokens }) => tokens)) }));
+  const inFile = blocks.filter(({ block }) => block);
+  const groups = [...groupBy(inFile, keyOf).values()].map((all) => {
+    return { all, tokens: sum(all.map(({ tokens }) => tokens)) };
+  });
   const sorted = groups.sort((a, b) => b.tokens - a.tokens);
   const repeated = sorted.slice(5).filter(({ all }) => all.length > 1);
-  const total = sum(sorted.map(({ tokens }) => tokens));
+  const total = sum(blocks.map(({ tokens }) => tokens));
   const textsFor = ({ all, tokens }: (typeof groups)[number]) => {
     const [name = ""] = all.map((shown) => nameBlock(shown, words));
     return [all.length > 1 ? `${name} × ${all.length}` : name, words.tokens(tokens), percent(tokens / total)];
@@ -97,68 +129,73 @@ function makeLargest(blocks: ShownBlock[], reader: Reader, words: Words): HTMLEl
   return make("div", {}, make("h3", {}, words.largest), list);
 }
 
-export function makeCompaction(timeline: Timeline, compaction: Compaction, words: Words, place: Place): HTMLElement {
+export function makeCompaction(
+  timeline: Timeline,
+  compaction: Compaction,
+  words: Words,
+  open: (block: number) => void,
+): Detail {
   const { modelCall, before, after, trigger } = compaction;
   const fates = fatesOf(compaction);
-  const reader = makeReader(words, place);
-  const groupedBefore = groupByFate(pickBlocks(timeline, before, words), words, (block) => fates.get(block));
-  const groupedAfter = groupByFate(pickBlocks(timeline, after, words), words, (block) => {
-    if (fates.has(block)) return "kept";
-    if (!block.replaces) return undefined; // it's new
-    return isCleared(block) ? "disk" : "thought";
+  const old = pickBlocks(timeline, before, words).map((shown) => {
+    return { ...shown, isPale: shown.block && fates.get(shown.block) === "kept" };
   });
+  const left = pickBlocks(timeline, after, words).map((shown) => {
+    return { ...shown, isPale: shown.block && fates.has(shown.block) };
+  });
+  const reader = makeReader([...old, ...left], words, open);
   const largest = Math.max(before.tokens, after.tokens);
-  const sides = [
-    makeSide(groupedBefore, words.named(words.before, words.sized(before)), before.tokens / largest, reader, words),
-    makeSide(groupedAfter, words.named(words.after, words.sized(after)), after.tokens / largest, reader, words),
+  const strips = [
+    makeStrip(old, words, reader.openBlocks, before.tokens / largest),
+    makeStrip(left, words, reader.openBlocks, after.tokens / largest),
   ];
-  const all = [...groupedBefore, ...groupedAfter].map(({ shown }) => shown);
-  reader.reopen(all);
-  return make(
+  const [upper, lower] = strips.map((strip) => strip.element);
+  const changes = changesIn(timeline, compaction);
+  const [taken, added] = [
+    listChanges(
+      timeline,
+      changes.map((tokens) => -tokens),
+      words,
+    ),
+    listChanges(timeline, changes, words),
+  ];
+  const about = facts(
+    words.triggers[trigger] ?? trigger,
+    words.took(tokensTaken(compaction)),
+    dollars(dollarsOf([compaction])),
+  );
+  const element = make(
     "div",
     { className: "cv-detail" },
     make("h2", {}, words.atCompaction(modelCall + 1, timeline.modelCalls.length)),
-    make("p", {}, words.triggers[trigger] ?? trigger),
-    make("div", { className: "cv-sides" }, ...sides),
-    make("p", { className: "cv-quiet cv-hint" }, words.hint),
+    make("p", {}, about),
+    makeLegend(taken, words.taken),
+    makeLegend(added, words.added),
+    make("h3", {}, words.named(words.before, words.sized(before))),
+    upper ?? "",
+    make("h3", {}, words.named(words.after, words.sized(after))),
+    lower ?? "",
+    makeKinds(timeline, words),
+    make("p", { className: "cv-quiet" }, words.pale),
     reader.element,
-    makeLost(lostIn(compaction), all, reader, words),
+    makeLost(lostPaths(compaction), words),
   );
-}
-
-type Grouped = { shown: ShownBlock; name: string };
-
-/** Names and colours each block after its fate. What is new or isn't in the file has none. */
-function groupByFate(blocks: ShownBlock[], words: Words, fateOf: (block: ContextBlock) => Fate | undefined): Grouped[] {
-  return blocks.map((shown) => {
-    const fate = shown.block && fateOf(shown.block);
-    if (!fate) return { name: shown.kind, shown };
-    const name = words.fates[fate];
-    return { name, shown: { ...shown, colour: `var(--cv-${fate})`, kind: facts(name, shown.kind) } };
-  });
-}
-
-/** One side of a compaction: its blocks and the size of each group. Both sides are drawn on one scale. */
-function makeSide(blocks: Grouped[], heading: string, share: number, reader: Reader, words: Words): HTMLElement {
-  const items = [...groupBy(blocks, ({ name }) => name)].map(([name, all]): LegendItem => {
-    const tokens = sum(all.map(({ shown }) => shown.tokens));
-    return { colour: all[0]?.shown.colour ?? "", name, value: facts(words.blocks(all.length), words.tokens(tokens)) };
-  });
-  const all = blocks.map(({ shown }) => shown);
-  return make("div", {}, make("h3", {}, heading), reader.stripOf(all, share), makeLegend(items));
-}
-
-/** Lists what nothing names after the compaction. Each entry opens the block that named it first. */
-function makeLost(lost: Lost[], blocks: ShownBlock[], reader: Reader, words: Words): HTMLElement {
-  const openFirst = ({ text, block }: Lost) => {
-    const shown = blocks.find((each) => each.block === block);
-    const at = Math.max(0, textOf(block).indexOf(text));
-    if (shown) reader.openText(shown, { shown, at, length: text.length });
-    reader.element.scrollIntoView({ block: "nearest" });
+  const showBlock = (id?: number) => {
+    for (const strip of strips) strip.mark(id);
+    return reader.show(id);
   };
-  const groups = [...groupBy(lost, ({ kind }) => kind)].flatMap(([kind, items]) => [
-    make("h4", {}, words.lostKind(kind, items.length)),
-    makeRows(items, ({ text }) => [text], openFirst),
-  ]);
-  return make("div", { className: "cv-lost", hidden: groups.length === 0 }, make("h3", {}, words.lost), ...groups);
+  return { element, showBlock };
+}
+
+/** What grew, largest first. */
+function listChanges(timeline: Timeline, changes: number[], words: Words): LegendItem[] {
+  const all = bandsOf(timeline, "context", words).map((band, i) => ({ ...band, tokens: changes[i] ?? 0 }));
+  const grown = all.filter(({ tokens }) => tokens >= 0.5).sort((a, b) => b.tokens - a.tokens);
+  return grown.map(({ name, colour, tokens }) => ({ name, colour, value: whole(tokens) }));
+}
+
+/** Lists the paths that nothing names after the compaction. */
+function makeLost(paths: string[], words: Words): HTMLElement {
+  const list = make("ul", { className: "cv-lost" }, ...paths.map((path) => make("li", {}, path)));
+  return make("div", { hidden: paths.length === 0 }, make("h3", {}, words.lost(paths.length)), list);
 }

@@ -1,71 +1,69 @@
-/** Works out what a session cost, what cache misses added to that, what filled the context and what compactions removed. */
-
+/** Works out what a session cost, what filled its largest prompt, which calls were cold and what compactions took. */
 import { sumOf } from "../prices.ts";
-import { callKey } from "../trace/events.ts";
-import { groupBy, largestOf, sum } from "../trace/numbers.ts";
+import { largestOf, sum } from "../trace/numbers.ts";
 import {
-  blocksIn,
-  type ContextBlock,
+  type Capacity,
+  type Compaction,
   dollarsOf,
-  fateOfTaken,
-  isCleared,
   type Missed,
   type ModelCall,
   type Timeline,
 } from "../trace/timeline.ts";
-import { lostIn } from "./lost.ts";
-import { type Series, seriesOf, sizesOf } from "./series.ts";
+import { lostPaths } from "./lost.ts";
+import { changesIn, type Series, seriesOf, sizesOf } from "./series.ts";
 
 /** Sizes are in tokens. A single model call is given by its index. */
 export type Diagnosis = {
   calls: number;
   sent: number; // the size of all prompts together
   isCounted: boolean; // whether the API counted every prompt
-  /** Includes the summaries if their cost is known. Missing if no price is known. */
+  /** Includes the summaries whose cost is known. Missing if no price is known. */
   dollars?: number;
   isEstimate: boolean; // whether some of the output is an estimate
-  summaries: { count: number; dollars?: number };
+  summaries: { paid: number; unpaid: number; dollars?: number }; // how many have a known cost, and how many don't
   unpaid: number; // the number of calls without a known price
-  dearest: number; // the most expensive call
-  missed: Amount & { causes: Cause[] };
-  /** Prompts that a compaction replaced. Writing those to the cache isn't a miss. */
+  dearest: Call & { dollars?: number };
+  largest: Call & Filling & { tokens: number; capacity?: { share: number; kind: Capacity["kind"] } };
+  cold: Amount & { count: number; causes: Cause[] };
+  /** Prompts that a compaction replaced. Those had to be written to the cache anyway. */
   compacted?: Cause;
-  largest: number; // the call with the largest prompt
-  top: { series: Series; share: number }[]; // the two series that fill most of the largest prompt
-  /** The read that took the most tokens by being repeated. `at` is the call after the last time. */
-  readAgain?: { path: string; count: number; tokens: number; at: number };
-  compactions: { count: number; tokens: number; cleared: number }; // `cleared` old results without a summary
-  /** The compaction that lost the most paths, and the call after it. */
-  lost?: { compaction: number; paths: number; call: number };
+  taken: Taken;
 };
+type Call = { at: number };
+/** What most of a prompt is, largest first, and the share of it that isn't in the file. */
+type Filling = { top: { series: Series; share: number }[]; unexplained: number };
 type Amount = { tokens: number; dollars?: number };
 /** Misses for the same reason. `at` is the call with the largest. */
 export type Cause = Amount & { why: Missed["why"]; count: number; at: number };
+/** What compactions took, and the one that lost the most paths. */
+type Taken = {
+  count: number;
+  cleared: number; // the number of those that only cleared old results
+  tokens: number;
+  isEstimate: boolean;
+  top: { series: Series; tokens: number }[]; // of what is in the file, largest first
+  lost?: { compaction: number; paths: number; modelCall: number };
+};
+
+const MOST_NAMED = 3; // kinds of content
 
 export function diagnose(timeline: Timeline): Diagnosis {
   const { modelCalls, compactions } = timeline;
   const summaries = compactions.filter(({ isSummary }) => isSummary);
-  const losses = compactions.map((each, compaction) => {
-    const paths = lostIn(each).filter(({ kind }) => kind === "paths").length;
-    return { compaction, paths, call: each.modelCall };
-  });
-  const taken = compactions.map(({ before, after }) => before.tokens - after.tokens);
-  const cleared = compactions.filter((each) => fateOfTaken(each) === "disk").length;
+  const paid = summaries.filter(({ cost }) => cost);
+  const dearest = largestOf(modelCalls.map(({ cost }) => sumOf(cost)));
   return {
     calls: modelCalls.length,
     sent: sum(modelCalls.map(({ tokens }) => tokens)),
     isCounted: modelCalls.every(({ usage }) => usage),
     dollars: totalCost(timeline),
     isEstimate: modelCalls.some(({ isEstimate }) => isEstimate),
-    summaries: { count: summaries.length, dollars: dollarsOf(summaries) },
+    summaries: { paid: paid.length, unpaid: summaries.length - paid.length, dollars: dollarsOf(paid) },
     unpaid: modelCalls.filter(({ cost }) => !cost).length,
-    dearest: largestOf(modelCalls.map(({ cost }) => sumOf(cost))),
+    dearest: { at: dearest, dollars: dollarsOf(modelCalls.slice(dearest, dearest + 1)) },
+    largest: fillingOf(timeline),
     ...groupMisses(modelCalls),
-    largest: timeline.largest,
-    top: fillsOf(timeline),
-    readAgain: findRepeatedReads(timeline),
-    compactions: { count: compactions.length, tokens: sum(taken), cleared },
-    lost: losses.sort((a, b) => b.paths - a.paths)[0],
+    taken: takenBy(timeline),
   };
 }
 
@@ -86,7 +84,7 @@ const addAmounts = (all: Amount[]): Amount => ({
   dollars: all.some(({ dollars }) => dollars !== undefined) ? sum(all.map(({ dollars = 0 }) => dollars)) : undefined,
 });
 
-function groupMisses(modelCalls: ModelCall[]): Pick<Diagnosis, "missed" | "compacted"> {
+function groupMisses(modelCalls: ModelCall[]): Pick<Diagnosis, "cold" | "compacted"> {
   const all = modelCalls.flatMap((modelCall, at) => {
     return modelCall.missed ? [{ ...modelCall.missed, at, dollars: dollarsMissed(modelCall) }] : [];
   });
@@ -95,37 +93,44 @@ function groupMisses(modelCalls: ModelCall[]): Pick<Diagnosis, "missed" | "compa
     const [largest] = misses;
     return largest ? [{ why, count: misses.length, at: largest.at, ...addAmounts(misses) }] : [];
   });
-  const missed = causes.filter(({ why }) => why !== "compaction").sort((a, b) => b.tokens - a.tokens);
+  const cold = causes.filter(({ why }) => why !== "compaction").sort((a, b) => b.tokens - a.tokens);
   const compacted = causes.find(({ why }) => why === "compaction");
-  return { missed: { ...addAmounts(missed), causes: missed }, compacted };
+  return { cold: { ...addAmounts(cold), count: sum(cold.map(({ count }) => count)), causes: cold }, compacted };
 }
 
-function fillsOf(timeline: Timeline): Diagnosis["top"] {
-  const modelCall = timeline.modelCalls[timeline.largest];
+function fillingOf(timeline: Timeline): Diagnosis["largest"] {
+  const { modelCalls, largest: at, capacity } = timeline;
+  const modelCall = modelCalls[at];
+  const { tokens = 0 } = modelCall ?? {};
   const sizes = modelCall ? sizesOf(timeline, modelCall) : [];
-  const shares = seriesOf(timeline).map((series, i) => {
-    return { series, share: (sizes[i] ?? 0) / (modelCall?.tokens ?? 1) };
-  });
-  const sorted = shares.filter(({ share }) => share > 0).sort((a, b) => b.share - a.share);
-  return sorted.slice(0, 2);
+  const [unexplained = 0, ...shares] = sizes.map((size) => size / tokens);
+  const [, ...series] = seriesOf(timeline);
+  const found = series.map((each, i) => ({ series: each, share: shares[i] ?? 0 }));
+  const top = found.filter(({ share }) => share >= 0.005).sort((a, b) => b.share - a.share);
+  const ofCapacity = capacity && { share: tokens / capacity.tokens, kind: capacity.kind };
+  return { at, tokens, capacity: ofCapacity, unexplained, top: top.slice(0, MOST_NAMED) };
 }
 
-/** Two pages of a file aren't a repetition. */
-function findRepeatedReads(timeline: Timeline): Diagnosis["readAgain"] {
-  const { modelCalls } = timeline;
-  const reads = timeline.blocks.flatMap((block) => {
-    return block.kind === "result" && /^read/i.test(block.call.name) && !isCleared(block) ? block : [];
+function takenBy(timeline: Timeline): Taken {
+  const { compactions } = timeline;
+  const changes = compactions.map((each) => changesIn(timeline, each));
+  const totals = seriesOf(timeline).map((series, i) => {
+    return { series, tokens: -sum(changes.map((each) => Math.min(0, each[i] ?? 0))) };
   });
-  const furtherIn = (all: ContextBlock[]) => charsOf(all.slice(1));
-  const byCall = [...groupBy(reads, ({ call }) => callKey(call)).values()];
-  const [group = []] = byCall.sort((a, b) => furtherIn(b) - furtherIn(a));
-  const last = group.at(-1);
-  if (group.length < 2 || !last) return undefined;
-  const next = modelCalls.findIndex((modelCall) => blocksIn(modelCall).includes(last));
-  const at = next < 0 ? modelCalls.length - 1 : next;
-  const tokens = charsOf(group) / (modelCalls[at]?.charsPerToken ?? 1);
-  const { file_path, path = file_path } = last.call.input;
-  return { path: String(path), count: group.length, tokens, at };
+  const losses = compactions.map((each, compaction) => {
+    return { compaction, paths: lostPaths(each).length, modelCall: each.modelCall };
+  });
+  const top = totals
+    .filter(({ series, tokens }) => series.kind !== "unexplained" && tokens >= 1)
+    .sort((a, b) => b.tokens - a.tokens);
+  return {
+    count: compactions.length,
+    cleared: compactions.filter(({ trigger }) => trigger === "micro").length,
+    tokens: sum(compactions.map(tokensTaken)),
+    isEstimate: compactions.some(({ before, after }) => [before, after].some((side) => side.sizeSource === "estimate")),
+    top: top.slice(0, MOST_NAMED),
+    lost: losses.filter(({ paths }) => paths > 0).sort((a, b) => b.paths - a.paths)[0],
+  };
 }
 
-const charsOf = (blocks: ContextBlock[]) => sum(blocks.map(({ chars }) => chars));
+export const tokensTaken = ({ before, after }: Compaction) => before.tokens - after.tokens;

@@ -1,5 +1,4 @@
-/** The parts the viewer is built from: rows, legends, strips of blocks and the text of a block. */
-import { textOf } from "../trace/events.ts";
+/** The parts the viewer is built from: rows, legends and strips of blocks. */
 import { largestOf, sum } from "../trace/numbers.ts";
 import type { ContextBlock } from "../trace/timeline.ts";
 import { facts } from "./format.ts";
@@ -24,11 +23,6 @@ export function makeButton(click: () => void, ...label: (Node | string)[]): HTML
   return button;
 }
 
-/** Tab reaches one button of a group. The arrow keys reach the others. */
-export function setTabStop(buttons: HTMLElement[], stop = buttons[0]): void {
-  for (const button of buttons) button.tabIndex = button === stop ? 0 : -1;
-}
-
 /** A name on one line. A long path loses its middle rather than its end. */
 export function makeName(name: string): HTMLElement {
   const [, start = name, end = ""] = /^(.*\/.*)(\/[^/\s]+)$/.exec(name) ?? [];
@@ -49,25 +43,28 @@ export function makeRows<Each>(items: Each[], textsFor: (item: Each) => string[]
   return make("ul", { className: "cv-rows" }, ...made);
 }
 
-/** `sign` replaces the square. `id` is that of the layer for which the pointer marks it. */
-export type LegendItem = { colour: string; name: string; value?: string; sign?: string; id?: string };
+/** `sign` replaces the square. */
+export type LegendItem = { colour: string; name: string; value?: string; sign?: string };
 
-/** Names what each colour stands for. */
-export function makeLegend(items: LegendItem[]): HTMLElement {
-  const made = items.map(({ colour, name, value = "", sign = "■", id }) => {
+/** Names what each colour stands for, after a text. */
+export function makeLegend(items: LegendItem[], text?: string): HTMLElement {
+  const made = items.map(({ colour, name, value = "", sign = "■" }) => {
     const swatch = make("b", {}, sign);
     swatch.style.color = colour;
-    const item = make("li", {}, swatch, ` ${name} `, make("span", { className: "cv-quiet" }, value));
-    if (id) item.dataset.band = id;
-    return item;
+    return make("li", {}, swatch, ` ${name} `, make("span", { className: "cv-quiet" }, value));
   });
-  return make("ul", { className: "cv-legend" }, ...made);
+  return make("ul", { className: "cv-legend", hidden: made.length === 0 }, text ? make("li", {}, text) : "", ...made);
 }
 
-/** A block as it's shown: its size in tokens, its colour, and the name of its kind. Without a block, it isn't in the file. */
-export type ShownBlock = { block?: ContextBlock; tokens: number; colour: string; kind: string };
+/** A block as it's shown. Without a block, it isn't in the file. */
+export type ShownBlock = {
+  block?: ContextBlock;
+  tokens: number;
+  colour: string;
+  kind: string; // the name of its kind
+  isPale?: boolean; // a compaction kept it
+};
 export const idOf = ({ block }: ShownBlock): number => block?.id ?? -1;
-export const textOfShown = ({ block }: ShownBlock, words: Words): string => (block ? textOf(block) : words.notInFile);
 
 export function nameBlock({ kind, block }: ShownBlock, words: Words): string {
   const label = block && labelOf(block);
@@ -82,7 +79,7 @@ function mergeSmall(blocks: ShownBlock[], most: number): Merged[] {
   const groups: Merged[] = [];
   for (const shown of blocks) {
     const last = groups.at(-1);
-    if (last && last.tokens < least && shown.tokens < least) {
+    if (last && last.tokens < least && shown.tokens < least && last.all[0]?.isPale === shown.isPale) {
       last.all.push(shown);
       last.tokens += shown.tokens;
     } else groups.push({ all: [shown], tokens: shown.tokens });
@@ -92,21 +89,9 @@ function mergeSmall(blocks: ShownBlock[], most: number): Merged[] {
 
 export type Strip = ReturnType<typeof makeStrip>;
 
-/** Selects the next or previous block of the focused strip, or of the first strip. */
-export function moveInStrip(detail: Element, focused: EventTarget | null, step: number): void {
-  const own = focused instanceof Element ? focused.closest(".cv-strip") : null;
-  const strip = own ?? detail.querySelector(".cv-strip");
-  const buttons = [...(strip?.getElementsByTagName("button") ?? [])];
-  const from = buttons.findIndex(isPressed);
-  const to = buttons[from < 0 ? 0 : from + step];
-  to?.focus();
-  to?.click();
-}
-
-const isPressed = (button: Element) => button.getAttribute("aria-pressed") === "true";
-
 const MOST_PARTS = 160; // in a strip of the full width
 
+/** A strip of blocks. `share` is its width, where 1 is the full width. Arrow keys move from block to block. */
 export function makeStrip(blocks: ShownBlock[], words: Words, select: (all: ShownBlock[]) => void, share = 1) {
   const groups = mergeSmall(blocks, MOST_PARTS * share).map(({ all, tokens }) => {
     return { all, button: makeStripButton(all, tokens, words, () => select(all)) };
@@ -114,17 +99,26 @@ export function makeStrip(blocks: ShownBlock[], words: Words, select: (all: Show
   const buttons = groups.map(({ button }) => button);
   const element = make("div", { className: "cv-strip", role: "group" }, ...buttons);
   element.style.width = `${100 * share}%`;
-  setTabStop(buttons);
-  const mark = (ids: Set<number>, selected?: number) => {
-    for (const { all, button } of groups) {
-      const isHit = all.some((shown) => ids.has(idOf(shown)));
-      const isSelected = all.some((shown) => idOf(shown) === selected);
-      button.classList.toggle("cv-hit", isHit);
-      button.setAttribute("aria-pressed", `${isSelected}`);
-    }
-    setTabStop(buttons, buttons.find(isPressed));
+  element.addEventListener("keydown", ({ key }) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[key] ?? 0;
+    const to = step && buttons[buttons.findIndex((button) => button.matches(":focus")) + step];
+    if (!to) return;
+    to.focus();
+    to.click();
+  });
+  const mark = (selected?: number) => {
+    for (const { all, button } of groups)
+      button.setAttribute("aria-pressed", `${all.some((shown) => idOf(shown) === selected)}`);
+    setTabStop(buttons);
   };
+  setTabStop(buttons);
   return { element, mark };
+}
+
+/** Tab reaches one button of a strip: the pressed one, or else the first. */
+function setTabStop(buttons: HTMLButtonElement[]): void {
+  const pressed = buttons.find((button) => button.getAttribute("aria-pressed") === "true");
+  for (const button of buttons) button.tabIndex = button === (pressed ?? buttons[0]) ? 0 : -1;
 }
 
 /** A button for one block, or for merged neighbours in the colour of the largest. */
@@ -136,15 +130,6 @@ function makeStripButton(all: ShownBlock[], tokens: number, words: Words, select
   button.ariaLabel = button.title = `${name}, ${words.tokens(tokens)}`;
   button.style.flexGrow = `${tokens}`;
   button.style.background = largest?.colour ?? "";
+  button.classList.toggle("cv-pale", largest?.isPale ?? false);
   return button;
-}
-
-/** Shows a block's text with the search hit marked. */
-export function makeText(shown: ShownBlock, words: Words, hit?: { at: number; length: number }): HTMLElement {
-  const text = textOfShown(shown, words);
-  const end = hit ? hit.at + hit.length : 0;
-  const marked = hit ? [text.slice(0, hit.at), make("mark", {}, text.slice(hit.at, end))] : [];
-  const size = make("span", { className: "cv-quiet" }, words.tokens(shown.tokens));
-  const heading = make("h4", {}, nameBlock(shown, words), " ", size);
-  return make("article", { className: "cv-text" }, heading, make("pre", { tabIndex: 0 }, ...marked, text.slice(end)));
 }

@@ -16,7 +16,4 @@ export function dollars(value?: number): string {
 /** In a line, without those that are not known. */
 export const facts = (...all: (string | undefined)[]) => all.filter(Boolean).join(" · ");
 
-/** A path by its end, which tells it apart. */
-export const shortened = (path: string) => (path.length > 60 ? `…${path.slice(-60)}` : path);
-
 export const escapeHtml = (text: string) => text.replace(/[&<"]/g, (letter) => `&#${letter.charCodeAt(0)};`);

@@ -3,9 +3,8 @@
 import type { Cost } from "../prices.ts";
 import type { Kind, Skipped } from "../trace/events.ts";
 import { whole } from "../trace/numbers.ts";
-import type { Capacity, Fate, Missed, ModelCall, Side, Timeline } from "../trace/timeline.ts";
+import type { Capacity, Missed, ModelCall, Side, Timeline } from "../trace/timeline.ts";
 import { counted, percent } from "./format.ts";
-import type { Lost } from "./lost.ts";
 
 export type Language = "en" | "zh";
 
@@ -14,6 +13,12 @@ const en = {
   drop: " or drop a file here: a transcript of s06 (.transcripts/) or a session of Claude Code (~/.claude/projects). ",
   local: "It stays on your machine; nothing is uploaded.",
   reading: (name: string) => `Reading ${name} …`,
+  progress: (bytes: number, share: number) => `Reading ${whole(bytes / 1e6)} MB: ${percent(share)} done`,
+  opened: {
+    file: (name: string) => name,
+    newest: (name: string) => `your newest session, ${name}`,
+    demo: () => "the recorded demo",
+  },
   unreadable: (name: string, reason: string) =>
     `${name} could not be read: ${reason}. Choose it again, or start npm run view again.`,
   nothing: (name: string) =>
@@ -34,13 +39,6 @@ const en = {
   } satisfies Record<Exclude<Kind, "result"> | "unexplained" | keyof Cost, string>,
   result: "result",
   results: (tool: string) => (tool ? `results of ${tool}` : "results of other tools"),
-  fates: {
-    kept: "kept word for word",
-    thought: "thinking that is now text",
-    summarized: "summarized",
-    disk: "cleared: only on disk",
-    withdrawn: "taken out",
-  } satisfies Record<Fate, string>,
   triggers: {
     auto: "past the threshold",
     tool: "asked for by the model",
@@ -51,59 +49,64 @@ const en = {
     refused: "the model refused",
     clear: "the user cleared the conversation",
   } as Record<string, string>,
-  axis: { context: "tokens of the prompt", cache: "tokens of the prompt by cache", cost: "cost" },
+  axis: { context: "tokens of the prompt", cost: "cost" },
   request: "model call",
-  overTime: "Over time",
-  chartHint: "Point at the chart to read it. Drag across calls to zoom in.",
-  zoomOut: "All calls",
-  atRequest: (n: number, of: number) => `At model call ${whole(n)} of ${whole(of)}`,
+  atRequest: (n: number, of: number) => `Model call ${whole(n)} of ${whole(of)}`,
   beforeCall: (n: number, of: number) => (n > of ? "at the end" : `before call ${whole(n)}`),
-  atCompaction: (n: number, of: number) => `At the compaction ${en.beforeCall(n, of)}`,
+  atCompaction: (n: number, of: number) => `Compaction ${en.beforeCall(n, of)}`,
   compactions: "Compactions",
   share: (share: number, of: string) => `${percent(share)} of the ${of}`,
   estimate: "estimated from the blocks",
   diagnosis: {
-    about: { cost: "Cost", cache: "Cache", filling: "Filled by", compactions: "Compactions" },
-    cost: (paid: string, isEstimate: boolean) => `The session cost ${isEstimate ? "about " : ""}${paid}`,
-    unpriced: "What the session cost is not known, as the file names no model with a known price",
-    summaries: (count: number, paid: string) => `of which ${paid} for ${counted(count, "summary", "summaries")}`,
-    otherSummaries: (count: number) => `without ${counted(count, "summary", "summaries")} of unknown cost`,
-    unpaid: (count: number) => `without ${counted(count, "call")} of unknown cost`,
-    sent: (calls: number, tokens: number, isCounted: boolean) =>
-      `: ${counted(calls, "model call")} sent ${isCounted ? "" : "about "}${whole(tokens)} tokens.`,
-    dearest: " The most expensive is ",
+    about: {
+      cost: "Cost",
+      sent: "Sent",
+      largest: "Largest prompt",
+      cold: "Cold calls",
+      taken: "Taken by compactions",
+    },
+    comma: ", ",
+    end: ". ",
+    unknown: "unknown",
     call: (n: number) => `call ${whole(n)}`,
-    uncounted: "The file does not say what was read from the prompt cache.",
-    hit: "The prompt cache was never missed.",
-    onlyCompacted: "The prompt cache was missed only after a compaction: ",
-    prompts: (count: number) => counted(count, "prompt"),
-    missed: (amount: string, share: string, isPriced: boolean) =>
-      `Prompt cache misses cost ${amount}, ${share} of ${isPriced ? "the cost" : "all tokens sent"}: `,
+    calls: (count: number) => `${counted(count, "model call")}. `,
+    unpriced: "The cost is unknown: no call in the file has a known list price.",
+    dearest: "The most expensive is ",
+    paid: (amount: string) => ` (${amount}). `,
+    summaries: (count: number, amount: string) => `${counted(count, "summary", "summaries")} cost ${amount} of it. `,
+    otherSummaries: (count: number) =>
+      `Without ${counted(count, "summary", "summaries")} whose cost isn't in the file. `,
+    unpaid: (count: number) => `Without ${counted(count, "call")} of unknown price. `,
+    at: "At ",
+    ofCapacity: (share: string, kind: Capacity["kind"]) => `, ${share} of the ${en.capacities[kind]}`,
+    share: (share: string, name: string) => `${share} ${name}`,
+    filledBy: (shares: string) => `: ${shares}. `,
+    unexplained: (share: string) => `${share} isn't in the file: system prompt, tools and what the client added.`,
+    uncounted: "The file doesn't say what was read from the prompt cache.",
+    countOf: (count: number, of: number) => `${whole(count)} of ${whole(of)}`,
+    hit: "The prompt cache was never missed. ",
+    missed: (amount: string, share: string) =>
+      `What the prompt cache no longer had cost ${amount}, ${share} of the total: `,
     cause: (count: number, why: Missed["why"]) => {
       const causes = {
         pause: "after a long pause",
         compaction: "after a compaction",
         model: "after a change of model",
-        changed: "for a reason that is not in the file",
+        changed: "for a reason that isn't in the file",
       };
       return `${whole(count)} ${causes[why]}`;
     },
-    amount: (amount: string) => ` (${amount})`,
-    compacted: (count: number) => `${counted(count, "prompt")} after a compaction`,
-    written: (amount: string) => ` had to be written again (${amount}).`,
-    prompt: "The largest prompt",
-    filling: (shares: string) => `: ${shares}. `,
-    share: (name: string, share: string) => `${share} ${name}`,
-    once: "Nothing was read twice.",
-    again: (count: number, tokens: number) => ` was read ${count} times, about ${whole(tokens)} tokens in all.`,
+    compacted: "Compactions replaced ",
+    prompts: (count: number) => `another ${counted(count, "cached prompt")}`,
+    amount: (amount: string) => ` (${amount}).`,
     neverCompacted: "Nothing was compacted.",
-    removed: (count: number, tokens: number) => `${counted(count, "compaction")} removed ${whole(tokens)} tokens`,
-    bothKinds: (cleared: number, summaries: number) =>
-      ` (${whole(cleared)} cleared old results, ${whole(summaries)} wrote a summary)`,
-    lostPaths: (count: number) => counted(count, "path"),
-    lostAfter: (paths: number, compactions: number, n: number) =>
-      ` ${paths === 1 ? "is" : "are"} named nowhere after ${compactions > 1 ? `the one before call ${whole(n)}` : "it"}.`,
-    punctuation: { comma: ", ", semicolon: "; ", end: ".", space: " " },
+    compactions: (count: number, cleared: number) =>
+      `${counted(count, "compaction")}${cleared > 0 && cleared < count ? `, ${whole(cleared)} of which only cleared old results` : ""}`,
+    mostly: (kinds: string) => `, which took mostly ${kinds}. `,
+    takenUnknown: ". The file doesn't have the messages before it.",
+    takenOf: (tokens: number, name: string) => `${name} (${whole(tokens)})`,
+    after: (count: number, n: number) => (count > 1 ? `After the one before call ${whole(n)}` : "After it"),
+    lost: (paths: number) => `, nothing in the prompt names ${counted(paths, "file path")} that it named before.`,
   },
   missed: ({ why }: Missed, { gap = 0, usage, tokens }: ModelCall) => {
     const reasons = {
@@ -120,9 +123,12 @@ const en = {
   requestOf: (n: number, text: string) => `Request ${n}: ${text}`,
   named: (name: string, value: string) => `${name}: ${value}`,
   calls: (count: number) => counted(count, "call"),
-  largest: "The largest in this context, and what is in it more than once",
-  lost: "Named before the compaction, and nowhere after it",
-  lostKind: (kind: Lost["kind"], count: number) => counted(count, kind.slice(0, -1)),
+  largest: "Largest blocks, and what is here more than once",
+  lost: (count: number) => `${counted(count, "file path")} named before the compaction, and nowhere after it`,
+  took: (tokens: number) => `took ${whole(tokens)} tokens`,
+  taken: "Tokens it took, estimated by kind:",
+  added: "Tokens it added:",
+  pale: "Pale blocks stayed. Select a block to read it.",
   thought: "This was thinking. Its text is the same; the API takes it as a reply now.",
   sessions: "Sessions",
   counts: (calls: number, compactions: number) =>
@@ -133,10 +139,14 @@ const en = {
   ofSubagent: "subagent",
   before: "Before",
   after: "After",
-  sized: ({ tokens, sizeSource }: Side) =>
-    `${sizeSource === "estimate" ? "about " : ""}${whole(tokens)} tokens${sizeSource === "next" ? ", as the next prompt was counted" : ""}`,
+  sized: ({ tokens, sizeSource }: Side) => {
+    const source = { file: "", estimate: "", next: ", as the next prompt was counted" }[sizeSource];
+    return en.about(en.tokens(tokens), sizeSource === "estimate") + source;
+  },
   tokens: (tokens: number) => `${whole(tokens)} tokens`,
-  capacity: ({ tokens, kind }: Capacity) => `${kind === "window" ? "context window" : "threshold"} ${whole(tokens)}`,
+  about: (amount: string, isEstimate: boolean) => (isEstimate ? `about ${amount}` : amount),
+  capacities: { window: "context window", threshold: "threshold" },
+  capacity: ({ tokens, kind }: Capacity) => `${en.capacities[kind]} ${whole(tokens)}`,
   marks: {
     cold: "prompt cache missed",
     summarized: "compaction: what it removed",
@@ -146,14 +156,9 @@ const en = {
   } as Record<string, string>,
   time: (time: number) => new Date(time).toLocaleString("en"),
   blocks: (count: number) => counted(count, "block"),
-  hint: "← → steps through the model calls, ↑ ↓ through the blocks. Select a block to read it.",
   notInFile:
-    "The API counted more tokens than the blocks in the file explain: the system prompt, the definitions of the tools, and what else the client sent or kept. Only their size is known.",
+    "The API counted more tokens than the file has text for. The rest is what the file leaves out: system prompt, tools, what the client added, and sometimes earlier messages. Only its size is known.",
   original: "Cleared from the context. What the file still has:",
-  search: "Search blocks",
-  next: "Next",
-  previous: "Previous",
-  hits: (n: number, of: number) => (of === 0 ? "no hits" : `${n} of ${of}`),
   prices: "Costs follow the list prices of November 2026.",
   demo: "The context of s06 in npm run demo, model call by model call",
   overview: ({ format, modelCalls, compactions, largest }: Timeline) =>
@@ -171,6 +176,8 @@ const zh: Words = {
   drop: " 或把文件拖到这里：s06 的会话记录（.transcripts/），或 Claude Code 的会话（~/.claude/projects）。",
   local: "文件只在本机读取，不会上传。",
   reading: (name) => `正在读取 ${name}……`,
+  progress: (bytes, share) => `正在读取 ${whole(bytes / 1e6)} MB：已完成 ${percent(share)}`,
+  opened: { file: (name) => name, newest: (name) => `最新的会话 ${name}`, demo: () => "录制的演示" },
   unreadable: (name, reason) => `无法读取 ${name}：${reason}。请重新选择文件，或重新运行 npm run view。`,
   nothing: (name) => `${name} 里没有模型调用。请选择 s06 的会话记录或 Claude Code 的会话（.jsonl 文件）。`,
   kinds: {
@@ -189,13 +196,6 @@ const zh: Words = {
   },
   result: "结果",
   results: (tool) => (tool ? `${tool} 的结果` : "其他工具的结果"),
-  fates: {
-    kept: "原样保留",
-    thought: "思考，已变为文字",
-    summarized: "写进摘要",
-    disk: "已清除，只在磁盘上",
-    withdrawn: "已撤回",
-  },
   triggers: {
     auto: "超过阈值",
     tool: "模型要求",
@@ -206,33 +206,35 @@ const zh: Words = {
     refused: "模型拒绝回答",
     clear: "用户清空了会话",
   },
-  axis: { context: "提示词的 token 数", cache: "提示词的 token 数（按缓存）", cost: "费用" },
+  axis: { context: "提示词的 token 数", cost: "费用" },
   request: "模型调用",
-  overTime: "随时间变化",
-  chartHint: "把指针移到图上即可读数；横向拖动可放大一段。",
-  zoomOut: "全部调用",
   atRequest: (n, of) => `第 ${whole(n)} 次模型调用（共 ${whole(of)} 次）`,
   beforeCall: (n, of) => (n > of ? "会话结尾处" : `第 ${whole(n)} 次模型调用之前`),
   atCompaction: (n, of) => `${zh.beforeCall(n, of)}的压缩`,
   share: (share, of) => `占${of} 的 ${percent(share)}`,
   estimate: "按内容块估算",
   diagnosis: {
-    about: { cost: "费用", cache: "缓存", filling: "占用", compactions: "压缩" },
-    cost: (paid, isEstimate) => `这次会话的费用${isEstimate ? "约为" : "为"} ${paid}`,
-    unpriced: "费用未知，因为文件里没有价格已知的模型",
-    summaries: (count, paid) => `其中 ${whole(count)} 次摘要花费 ${paid}`,
-    otherSummaries: (count) => `不含 ${whole(count)} 次费用未知的摘要`,
-    unpaid: (count) => `不含 ${whole(count)} 次费用未知的调用`,
-    sent: (calls, tokens, isCounted) =>
-      `：${whole(calls)} 次模型调用${isCounted ? "" : "约"}发送了 ${whole(tokens)} token。`,
-    dearest: "最贵的是",
+    about: { cost: "费用", sent: "发送量", largest: "最大的提示词", cold: "缓存未命中", taken: "压缩去掉的" },
+    comma: "，",
+    end: "。",
+    unknown: "未知",
     call: (n) => `第 ${whole(n)} 次调用`,
+    calls: (count) => `共 ${whole(count)} 次模型调用。`,
+    unpriced: "费用未知：文件中没有价格已知的调用。",
+    dearest: "最贵的是",
+    paid: (amount) => `（${amount}）。`,
+    summaries: (count, amount) => `其中 ${whole(count)} 次摘要花费 ${amount}。`,
+    otherSummaries: (count) => `不含 ${whole(count)} 次摘要，文件里没有它们的费用。`,
+    unpaid: (count) => `不含 ${whole(count)} 次价格未知的调用。`,
+    at: "在",
+    ofCapacity: (share, kind) => `，占${zh.capacities[kind]}的 ${share}`,
+    share: (share, name) => `${name}占 ${share}`,
+    filledBy: (shares) => `：${shares}。`,
+    unexplained: (share) => `另有 ${share} 不在文件中：系统提示词、工具，以及客户端添加的内容。`,
     uncounted: "文件里没有记录从提示词缓存读取了多少。",
+    countOf: (count, of) => `${whole(of)} 次中的 ${whole(count)} 次`,
     hit: "没有出现过缓存未命中。",
-    onlyCompacted: "只有压缩之后未命中提示词缓存：",
-    prompts: (count) => `${whole(count)} 个提示词`,
-    missed: (amount, share, isPriced) =>
-      `提示词缓存未命中花费 ${amount}，占${isPriced ? "总费用" : "发送总量"}的 ${share}：`,
+    missed: (amount, share) => `缓存中已没有的部分花费 ${amount}，占总量的 ${share}：`,
     cause: (count, why) => {
       const causes = {
         pause: "长时间停顿之后",
@@ -242,21 +244,17 @@ const zh: Words = {
       };
       return `${causes[why]} ${whole(count)} 次`;
     },
-    amount: (amount) => `（${amount}）`,
-    compacted: (count) => `压缩之后的 ${whole(count)} 个提示词`,
-    written: (amount) => `需要重新写入（${amount}）。`,
-    prompt: "最大的提示词",
-    filling: (shares) => `：${shares}。`,
-    share: (name, share) => `${name}占 ${share}`,
-    once: "没有内容被重复读取。",
-    again: (count, tokens) => ` 被读取了 ${count} 次，共约 ${whole(tokens)} token。`,
+    compacted: "压缩另外替换了",
+    prompts: (count) => `${whole(count)} 个已缓存的提示词`,
+    amount: (amount) => `（${amount}）。`,
     neverCompacted: "没有压缩过。",
-    removed: (count, tokens) => `${whole(count)} 次压缩共去掉 ${whole(tokens)} token`,
-    bothKinds: (cleared, summaries) => `（${whole(cleared)} 次清除旧的工具结果，${whole(summaries)} 次写摘要）`,
-    lostPaths: (count) => `${whole(count)} 个路径`,
-    lostAfter: (_, compactions, n) =>
-      `在${compactions > 1 ? `第 ${whole(n)} 次调用之前的压缩` : "压缩"}之后再没有提到。`,
-    punctuation: { comma: "，", semicolon: "；", end: "。", space: "" },
+    compactions: (count, cleared) =>
+      `${whole(count)} 次压缩${cleared > 0 && cleared < count ? `（其中 ${whole(cleared)} 次只清除旧的工具结果）` : ""}`,
+    mostly: (kinds) => `，主要去掉了${kinds}。`,
+    takenUnknown: "。文件里没有压缩之前的消息。",
+    takenOf: (tokens, name) => `${name}（${whole(tokens)}）`,
+    after: (count, n) => (count > 1 ? `第 ${whole(n)} 次调用之前的压缩` : "压缩"),
+    lost: (paths) => `之后，提示词里再没有提到之前的 ${whole(paths)} 个文件路径。`,
   },
   missed: ({ why }, { gap = 0, usage, tokens }) => {
     const reasons = {
@@ -273,9 +271,12 @@ const zh: Words = {
   requestOf: (n, text) => `请求 ${n}：${text}`,
   named: (name, value) => `${name}：${value}`,
   calls: (count) => `${whole(count)} 次调用`,
-  largest: "这个上下文里最大的内容，以及重复出现的内容",
-  lost: "之前提到过、压缩后再没有提到的内容",
-  lostKind: (kind, count) => `${whole(count)} 个${{ paths: "路径", names: "名称", values: "值" }[kind]}`,
+  largest: "最大的内容块，以及重复出现的内容",
+  lost: (count) => `${whole(count)} 个文件路径在压缩前提到过，压缩后再没有提到`,
+  took: (tokens) => `去掉 ${whole(tokens)} token`,
+  taken: "去掉的 token，按类估算：",
+  added: "增加的 token：",
+  pale: "浅色的内容块保留了下来。选中一块即可阅读原文。",
   thought: "这原是思考；文字未变，现在作为模型回复发给 API。",
   sessions: "会话",
   counts: (calls, compactions) =>
@@ -290,7 +291,9 @@ const zh: Words = {
   sized: ({ tokens, sizeSource }) =>
     `${sizeSource === "estimate" ? "约 " : ""}${whole(tokens)} token${sizeSource === "next" ? "（按下一次提示词的计数）" : ""}`,
   tokens: (tokens) => `${whole(tokens)} token`,
-  capacity: ({ tokens, kind }) => `${kind === "window" ? "上下文窗口" : "阈值"} ${whole(tokens)}`,
+  about: (amount, isEstimate) => (isEstimate ? `约 ${amount}` : amount),
+  capacities: { window: "上下文窗口", threshold: "阈值" },
+  capacity: ({ tokens, kind }) => `${zh.capacities[kind]} ${whole(tokens)}`,
   marks: {
     cold: "未命中提示词缓存",
     summarized: "压缩：去掉了多少",
@@ -300,14 +303,9 @@ const zh: Words = {
   },
   time: (time) => new Date(time).toLocaleString("zh"),
   blocks: (count) => `${whole(count)} 块`,
-  hint: "← → 切换模型调用，↑ ↓ 切换内容块；选中一块即可阅读原文。",
   notInFile:
-    "API 计得的 token 多于文件中各内容块所能解释的：系统提示词、工具定义，以及客户端另外发送或保留的内容。这部分只知道大小。",
+    "API 计得的 token 多于文件里的文字。其余部分文件没有记录：系统提示词、工具、客户端添加的内容，有时还有更早的消息。这部分只知道大小。",
   original: "已从上下文中清除，文件里仍保留原文：",
-  search: "搜索内容块",
-  next: "下一个",
-  previous: "上一个",
-  hits: (n, of) => (of === 0 ? "没有结果" : `${n} / ${of}`),
   prices: "费用按 2026 年 11 月的标价计算。",
   demo: "npm run demo 中 s06 的上下文：每次模型调用由什么组成",
   overview: ({ format, modelCalls, compactions, largest }) =>

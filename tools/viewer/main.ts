@@ -1,31 +1,20 @@
 /** Mounts the viewer: chooses a session, reads it in a worker and shows it. */
-import type { Step, Timeline } from "../trace/timeline.ts";
+import type { Timeline } from "../trace/timeline.ts";
+import { addressOf, type Selection, selectionIn } from "./address.ts";
 import { colourRule } from "./context-chart.ts";
 import { make, makeButton } from "./elements.ts";
 import { type Language, WORDS, type Words } from "./languages.ts";
-import { makeSession, type OpenSession } from "./session.ts";
+import { makeSession } from "./session.ts";
 import { makeSessions } from "./sessions-list.ts";
 import type { LoadRequest, WorkerReply } from "./worker.ts";
 
+/** Set by `npm run view`: the file to open first, how it was found, and how many sessions there are to list. */
+export type Served = { file: string; opened: keyof Words["opened"]; count: number; isOpen: boolean };
 export type ViewerOptions = {
   source?: { name: string; url: string }; // the session to open first
-  /** Set by `npm run view`: the file to open first, and whether to open the list of sessions. */
-  served?: { file: string; isOpen: boolean };
+  served?: Served;
   lang?: Language;
 };
-
-function stepFromAddress(): Step & { file?: string } {
-  const values = new URLSearchParams(location.hash.slice(1));
-  const index = (name: string) => (/^\d+$/.test(values.get(name) ?? "") ? Number(values.get(name)) - 1 : undefined);
-  return { call: index("call"), compaction: index("compaction"), file: values.get("file") ?? undefined };
-}
-
-function setAddress({ call, compaction }: Step, file: string): void {
-  const values = new URLSearchParams(file && { file });
-  if (compaction !== undefined) values.set("compaction", `${compaction + 1}`);
-  else values.set("call", `${(call ?? 0) + 1}`);
-  history.replaceState(history.state, "", `#${values}`);
-}
 
 /** Shows the viewer in `element`. Returns a function that removes it. */
 export function mount(element: HTMLElement, { source, served, lang = "en" }: ViewerOptions) {
@@ -33,54 +22,88 @@ export function mount(element: HTMLElement, { source, served, lang = "en" }: Vie
   const status = make("p", { className: "cv-status", role: "status" });
   const title = make(served ? "h1" : "h2"); // the site's page has a heading of its own
   const body = make("div", { className: "cv-session" });
-  let file = "";
+  let file: string | undefined;
+  let session: ReturnType<typeof makeSession> | undefined;
   let worker: Worker | undefined;
 
-  function loadSession(question: LoadRequest, step?: Step): void {
-    let shown: Partial<OpenSession> = { step };
+  const addresses = {
+    addressOf: (selection: Selection) => addressOf(selection, file),
+    go: (selection: Selection) => {
+      location.hash = addressOf(selection, file);
+    },
+    replace: (selection: Selection, isNew: boolean) => {
+      history[isNew ? "pushState" : "replaceState"](null, "", addressOf(selection, file));
+    },
+  };
+
+  function showTimeline(timeline: Timeline, isNew: boolean, selection: Selection): void {
+    const before = isNew ? undefined : session;
+    const now = before?.shownNow();
+    const newest = { call: timeline.modelCalls.length - 1 };
+    const isFollowing = before !== undefined && now?.call === before.newest;
+    const follow = makeButton(() => addresses.go(newest), words.newest);
+    if (isFollowing) addresses.replace(newest, false);
+    if (isNew) status.replaceChildren();
+    else status.replaceChildren(...(isFollowing ? [words.following] : [words.grown, follow]));
+    const made = makeSession(timeline, words, addresses, (isFollowing ? newest : now) ?? selection);
+    keepPlace(body, () => body.replaceChildren(made.element));
+    session = made;
+  }
+  function loadSession(question: LoadRequest, selection: Selection): void {
+    const { name, isLive } = question;
+    let isShown = false;
     const showProblem = (reason: string) => {
       status.textContent = reason;
-      if (!shown.timeline) body.replaceChildren();
+      if (!isShown) body.replaceChildren();
     };
-    const showTimeline = (timeline: Timeline, isNew: boolean) => {
-      const made = makeSession(timeline, words, (to) => setAddress(to, file), isNew ? { step } : shown);
-      const follow = makeButton(() => made.jumpTo({ call: timeline.modelCalls.length - 1 }), words.newest);
-      shown = made.shown;
-      if (isNew) status.replaceChildren();
-      else status.replaceChildren(...(made.isNewest ? [words.following] : [words.grown, follow]));
-      keepFocus(body, () => body.replaceChildren(made.element));
+    const showReply = (data: Exclude<WorkerReply, { progress: number }>) => {
+      if (!isLive) worker?.terminate();
+      if ("error" in data) showProblem(words.unreadable(name, data.error));
+      else if (data.modelCalls.length === 0) showProblem(words.nothing(name));
+      else {
+        showTimeline(data, data.isNew, selection);
+        isShown = true;
+      }
     };
     worker?.terminate();
-    title.textContent = question.name;
-    status.textContent = words.reading(question.name);
+    title.textContent = name;
+    status.textContent = words.reading(name);
     worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
     worker.addEventListener("message", ({ data }: MessageEvent<WorkerReply>) => {
-      if (!question.isLive) worker?.terminate();
-      if ("error" in data) showProblem(words.unreadable(question.name, data.error));
-      else if (data.modelCalls.length === 0) showProblem(words.nothing(question.name));
-      else showTimeline(data, data.isNew);
+      if ("progress" in data) status.textContent = words.progress(data.bytes, data.progress);
+      else showReply(data);
     });
     worker.postMessage(question);
   }
   /** Opens a file that `npm run view` serves, and follows it. */
-  function openServed(name: string, step?: Step): void {
+  function openServed({ opened, file: first }: Served, name: string, selection: Selection): void {
     file = name;
     const url = new URL(`session?${new URLSearchParams({ file })}`, document.baseURI).href;
-    loadSession({ name: file.split(/[\\/]/).at(-1) ?? "", url, isLive: true }, step);
+    const fileName = file.split(/[\\/]/).at(-1) ?? "";
+    loadSession({ name: words.opened[file === first ? opened : "file"](fileName), url, isLive: true }, selection);
   }
-  const openChosen = (chosen: File) => {
-    file = "";
-    loadSession({ name: chosen.name, file: chosen });
+  function openChosen(chosen: File): void {
+    addresses.replace({}, true);
+    loadSession({ name: chosen.name, file: chosen }, {});
+  }
+  function followAddress(): void {
+    const { file: asked = served?.file, ...selection } = selectionIn(location.hash);
+    if (served && asked && asked !== file) openServed(served, asked, selection);
+    else session?.follow(selection);
+  }
+  const goTo = (name: string) => {
+    location.hash = addressOf({}, name);
   };
-  const chooser = makeChooser(words, openChosen);
-  const sessions = served && makeSessions(words, served.isOpen, () => file, openServed);
-  sessions?.append(chooser);
+  const sessions = served && makeSessions(words, served, () => file, goTo);
+  const chooser = served ? "" : makeChooser(words, openChosen);
   const parts = [make("style", {}, colourRule), sessions ?? chooser, title, status, body];
   element.replaceChildren(make("section", { className: "context-viewer", lang }, ...parts));
-  const address = stepFromAddress();
-  if (served) openServed(address.file ?? served.file, address);
-  else if (source) loadSession({ ...source, url: new URL(source.url, document.baseURI).href }, address);
+  if (served) followAddress();
+  else if (source)
+    loadSession({ ...source, url: new URL(source.url, document.baseURI).href }, selectionIn(location.hash));
+  window.addEventListener("hashchange", followAddress);
   return () => {
+    window.removeEventListener("hashchange", followAddress);
     worker?.terminate();
     element.replaceChildren();
   };
@@ -88,11 +111,13 @@ export function mount(element: HTMLElement, { source, served, lang = "en" }: Vie
 
 const labelOf = (element: Element | null) => element?.ariaLabel || element?.textContent;
 
-/** Makes a change and returns the focus to the element with the same label. */
-function keepFocus(element: HTMLElement, change: () => void): void {
+/** Makes a change, scrolls the open text to where it was, and returns the focus to the element with the same label. */
+function keepPlace(element: HTMLElement, change: () => void): void {
   const label = element.contains(document.activeElement) && labelOf(document.activeElement);
+  const top = element.querySelector("pre")?.scrollTop;
   change();
-  const all = [...element.querySelectorAll<HTMLElement>("input, button, pre")];
+  element.querySelector("pre")?.scrollTo({ top });
+  const all = [...element.querySelectorAll<HTMLElement>("input, button, a, pre")];
   if (label) all.find((each) => labelOf(each) === label)?.focus({ preventScroll: true });
 }
 

@@ -1,8 +1,8 @@
 /** The page that `npm run view` serves. */
-import { mount } from "./main.ts";
+import { mount, type Served } from "./main.ts";
 
 const lang = navigator.language.startsWith("zh") ? "zh" : "en";
 document.documentElement.lang = lang;
 const main = document.querySelector("main");
-const { file = "", choose } = main?.dataset ?? {};
-if (main) mount(main, { served: { file, isOpen: choose !== undefined }, lang });
+const served: Served = JSON.parse(main?.dataset.served ?? "");
+if (main) mount(main, { served, lang });

@@ -1,7 +1,7 @@
 /** Divides prompts into the series that charts show. */
 import type { Block, Kind } from "../trace/events.ts";
 import { sum } from "../trace/numbers.ts";
-import type { ContextBlock, ModelCall, Timeline } from "../trace/timeline.ts";
+import { blocksIn, type Compaction, type ContextBlock, type ModelCall, type Timeline } from "../trace/timeline.ts";
 
 /** A kind of block, the results of a tool, or without a tool those of all others. `unexplained` isn't in the file. */
 export type Series = { kind: Kind | "unexplained"; tool?: string };
@@ -44,6 +44,24 @@ export function sizesOf(timeline: Timeline, { epoch, length, unexplained, charsP
   sumsOfEpochs.set(epoch, sums);
   const [, ...chars] = sums[length] ?? [];
   return [unexplained, ...chars.map((each) => each / charsPerToken)];
+}
+
+/** Returns the tokens that a compaction added to each series. What it took is below zero. */
+export function changesIn(timeline: Timeline, { before, after }: Compaction): number[] {
+  const series = seriesOf(timeline);
+  const [old, left] = [blocksIn(before), blocksIn(after)];
+  const isNotIn = (blocks: ContextBlock[]) => {
+    const known = new Set(blocks);
+    return (block: ContextBlock) => !known.has(block);
+  };
+  const changes = series.map((_, i) => (i === 0 ? after.unexplained - before.unexplained : 0));
+  const add = (block: ContextBlock, tokens: number) => {
+    const i = seriesFor(block, series);
+    changes[i] = (changes[i] ?? 0) + tokens;
+  };
+  for (const block of old.filter(isNotIn(left))) add(block, -block.chars / before.charsPerToken);
+  for (const block of left.filter(isNotIn(old))) add(block, block.chars / after.charsPerToken);
+  return changes;
 }
 
 /** Returns the characters of each series in the first blocks: none of them, one, two, and so on. */

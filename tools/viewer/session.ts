@@ -1,117 +1,98 @@
-/** Shows an open session: its diagnosis, charts and lists, and the context at the selected step. */
+/** Shows an open session: its four figures, the charts, the selected step below them, and lists of other steps. */
 import { whole } from "../trace/numbers.ts";
 import { type Compaction, dollarsOf, type Step, type Timeline } from "../trace/timeline.ts";
-import { makeCompaction, makeModelCall } from "./details.ts";
+import type { Selection } from "./address.ts";
+import { type Detail, describePrompt, makeCompaction, makeModelCall } from "./details.ts";
 import { diagnose } from "./diagnosis.ts";
-import { make, makeRows, moveInStrip } from "./elements.ts";
+import { make, makeRows } from "./elements.ts";
 import { dollars } from "./format.ts";
 import { labelOf } from "./labels.ts";
 import type { Words } from "./languages.ts";
 import { makeOverTime } from "./over-time.ts";
-import type { Place } from "./reader.ts";
-import { sentencesOf } from "./sentences.ts";
+import { reveal } from "./reader.ts";
+import { largeFigures, type Sentence } from "./sentences.ts";
 
-/** What has to survive when a session grows and is drawn again. */
-export type OpenSession = { timeline: Timeline; step: Step; place: Place };
+/** How the page's address follows what is selected. */
+export type Addresses = {
+  addressOf: (selection: Selection) => string;
+  go: (selection: Selection) => void; // leads to `show`
+  /** Changes the address without a call of `show`. */
+  replace: (selection: Selection, isNew: boolean) => void;
+};
 
-/** Starts at the step that was open before, or else at the largest prompt. Calls `onStep` with every step. */
-export function makeSession(
-  timeline: Timeline,
-  words: Words,
-  onStep: (step: Step) => void,
-  before?: Partial<OpenSession>,
-) {
+/** Starts at a selection, or else at the largest prompt. */
+export function makeSession(timeline: Timeline, words: Words, addresses: Addresses, start: Selection) {
   const { modelCalls, compactions } = timeline;
-  const place = before?.place ?? { scroll: 0, search: "" };
-  const shown: OpenSession = { timeline, step: firstStep(timeline, before), place };
-  const detail = make("div");
-  const overTime = makeOverTime(timeline, words, place, showStep);
-  function showStep(step: Step): void {
-    const compaction = compactions[step.compaction ?? -1];
-    const call = callAtStep(timeline, step);
-    const modelCall = modelCalls[call];
-    shown.step = compaction ? { compaction: step.compaction } : { call };
-    overTime.moveTo(call);
-    onStep(shown.step);
-    if (compaction) detail.replaceChildren(makeCompaction(timeline, compaction, words, place));
-    else if (modelCall) detail.replaceChildren(makeModelCall(timeline, modelCall, words, place));
+  const dock = make("div");
+  const overTime = makeOverTime(timeline, words, {
+    select: addresses.go,
+    slide: (call, isFirst) => {
+      const selection = { call, block: shown.block };
+      addresses.replace(selection, isFirst);
+      show(selection);
+    },
+  });
+  let shown: Selection = {};
+  let detail: Detail | undefined;
+
+  /** Shows what is selected below the charts. */
+  function show(selection: Selection): void {
+    const compaction = compactions[selection.compaction ?? -1];
+    const call = callAtStep(timeline, selection);
+    const step: Step = compaction ? { compaction: selection.compaction } : { call };
+    const open = (block: number) => addresses.go({ ...step, block });
+    if (!detail || step.call !== shown.call || step.compaction !== shown.compaction) {
+      detail = compaction
+        ? makeCompaction(timeline, compaction, words, open)
+        : makeModelCall(timeline, call, words, open);
+      dock.replaceChildren(detail.element);
+    }
+    shown = { ...step, block: selection.block };
+    detail.showBlock(shown.block);
+    overTime.moveTo(
+      call,
+      words.named(words.atRequest(call + 1, modelCalls.length), describePrompt(timeline, call, words)),
+    );
   }
-  const jumpTo = (step: Step, target?: string) => {
-    showStep(step);
-    (detail.querySelector(target ?? "h2") ?? detail).scrollIntoView();
-  };
+  const columns = [makeRequests(timeline, words, addresses.go), makeCompactionList(timeline, words, addresses.go)];
   const element = make(
     "div",
     {},
-    makeDiagnosis(timeline, words, jumpTo),
-    make("h2", {}, words.overTime),
+    makeFigures(timeline, words, addresses),
     overTime.element,
-    make(
-      "div",
-      { className: "cv-columns" },
-      makeRequests(timeline, words, jumpTo),
-      makeCompactionList(timeline, words, jumpTo),
-    ),
-    detail,
+    dock,
+    make("div", { className: "cv-columns" }, ...columns),
     makeSources(timeline, words),
   );
-  element.addEventListener("keydown", (event) => {
-    if (event.altKey || event.ctrlKey || event.metaKey) return; // the browser's own shortcuts
-    const to = callForKey(event.key, callAtStep(timeline, shown.step), modelCalls.length);
-    const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-    if (isText(event.target) || (to === undefined && !by)) return;
-    event.preventDefault();
-    if (by) return moveInStrip(detail, event.target, by);
-    showStep({ call: to });
-    overTime.focus();
-  });
-  showStep(shown.step);
-  return { element, shown, isNewest: callAtStep(timeline, shown.step) === modelCalls.length - 1, jumpTo };
-}
-
-/** Stays at the open step, but follows the newest call. */
-function firstStep(timeline: Timeline, before?: Partial<OpenSession>): Step {
-  const { step, timeline: old } = before ?? {};
-  const last = timeline.modelCalls.length - 1;
-  if (old && step?.call === old.modelCalls.length - 1) return { call: last };
-  const isStep = step?.call !== undefined || timeline.compactions[step?.compaction ?? -1];
-  return step && isStep ? step : { call: timeline.largest };
+  show(start);
+  /** Shows what the address says, and brings it into sight. */
+  function follow(selection: Selection): void {
+    show(selection);
+    const parts = shown.block === undefined ? [".cv-strip", "h2"] : [".cv-text"];
+    for (const part of parts) reveal(dock.querySelector(part) ?? dock);
+  }
+  return { element, follow, shownNow: () => shown, newest: modelCalls.length - 1 };
 }
 
 /** The model call of a step, which for a compaction is the last one before it. */
-function callAtStep({ modelCalls, compactions }: Timeline, { call = 0, compaction = -1 }: Step): number {
+function callAtStep({ modelCalls, compactions, largest }: Timeline, { call = largest, compaction = -1 }: Step): number {
   const before = compactions[compaction];
   return Math.max(0, Math.min(modelCalls.length - 1, before ? before.modelCall - 1 : call));
 }
 
-/** The model call that a key leads to. */
-const callForKey = (key: string, call: number, calls: number): number | undefined =>
-  ({ ArrowLeft: call - 1, ArrowRight: call + 1, Home: 0, End: calls - 1 })[key];
-
-/** Whether arrow keys scroll the text or move its cursor. */
-const isText = (target: EventTarget | null) =>
-  target instanceof HTMLPreElement || (target instanceof HTMLInputElement && target.type === "search");
-
-type JumpTo = (step: Step, target?: string) => void;
-
-function makeDiagnosis(timeline: Timeline, words: Words, jumpTo: JumpTo): HTMLElement {
-  const makeLink = (text: string, step: Step) => {
-    const link = make("a", { href: "#" }, text);
-    link.addEventListener("click", (event) => {
-      event.preventDefault(); // the address already names the step
-      jumpTo(step, step.compaction === undefined ? undefined : ".cv-lost");
-    });
-    return link;
-  };
-  const items = sentencesOf(diagnose(timeline), words).map(({ about, sentence }) => {
-    const parts = sentence.map((part) => (typeof part === "string" ? part : makeLink(part.text, part.step)));
-    return make("li", {}, make("b", {}, about), make("span", {}, ...parts));
+function makeFigures(timeline: Timeline, words: Words, { addressOf }: Addresses): HTMLElement {
+  const toNode = (part: Sentence[number]) =>
+    typeof part === "string" ? part : make("a", { href: addressOf(part.step) }, part.text);
+  const items = largeFigures(diagnose(timeline), words).map(({ about, value, sentence }) => {
+    return make("li", {}, make("span", {}, about), make("b", {}, value), make("p", {}, ...sentence.map(toNode)));
   });
-  return make("ul", { className: "cv-diagnosis" }, ...items);
+  return make("ul", { className: "cv-figures" }, ...items);
 }
 
+type Go = (selection: Selection) => void;
+
 /** Lists the requests with their model calls and cost. */
-function makeRequests({ requests, modelCalls }: Timeline, words: Words, jumpTo: JumpTo): HTMLElement {
+function makeRequests({ requests, modelCalls }: Timeline, words: Words, go: Go): HTMLElement {
   const items = requests.map(({ modelCall, block }, i) => {
     const calls = modelCalls.filter(({ request }) => request === i);
     return { call: modelCall, label: labelOf(block), calls };
@@ -119,17 +100,19 @@ function makeRequests({ requests, modelCalls }: Timeline, words: Words, jumpTo: 
   const textsFor = ({ label, calls }: (typeof items)[number]) => {
     return [label, words.calls(calls.length), dollars(dollarsOf(calls))];
   };
-  const list = makeRows(items, textsFor, ({ call }) => jumpTo({ call }));
-  return makeList(words.requests, list);
+  return makeList(
+    words.requests,
+    makeRows(items, textsFor, ({ call }) => go({ call })),
+  );
 }
 
 /** Lists the compactions with their place, trigger and sizes. */
-function makeCompactionList({ compactions, modelCalls }: Timeline, words: Words, jumpTo: JumpTo): HTMLElement {
+function makeCompactionList({ compactions, modelCalls }: Timeline, words: Words, go: Go): HTMLElement {
   const textsFor = ({ modelCall, trigger, before, after }: Compaction) => {
     const sizes = `${whole(before.tokens)} → ${whole(after.tokens)}`;
     return [words.beforeCall(modelCall + 1, modelCalls.length), words.named(words.triggers[trigger] ?? trigger, sizes)];
   };
-  const list = makeRows(compactions, textsFor, (each) => jumpTo({ compaction: compactions.indexOf(each) }));
+  const list = makeRows(compactions, textsFor, (each) => go({ compaction: compactions.indexOf(each) }));
   return makeList(words.compactions, list);
 }
 

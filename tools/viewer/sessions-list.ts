@@ -15,11 +15,20 @@ export type ListedSession = {
   dollars?: number;
 };
 
-/** Reads the sessions when the list is first opened, and shows each as soon as it arrives. */
-export function makeSessions(words: Words, isOpen: boolean, current: () => string, choose: (file: string) => void) {
-  const list = make("ul", { className: "cv-rows cv-sessions" }, words.reading(words.sessions));
-  const summary = make("summary", {}, words.sessions);
-  const element = make("details", { open: isOpen }, summary, list);
+const ROW = 44; // pixels
+const MOST_ROWS = 7; // the others are scrolled to
+
+/** Reads the sessions when the list is first opened, and shows each as soon as it arrives. A single one needs no list. */
+export function makeSessions(
+  words: Words,
+  { count, isOpen }: { count: number; isOpen: boolean },
+  current: () => string | undefined,
+  choose: (file: string) => void,
+) {
+  const list = make("ul", { className: "cv-rows" }, words.reading(words.sessions));
+  const summary = make("summary", {}, `${words.sessions} (${count})`);
+  const element = make("details", { className: "cv-sessions", open: isOpen, hidden: count < 2 }, summary, list);
+  list.style.minHeight = `${ROW * Math.min(count, MOST_ROWS)}px`; // also before they are read, so that nothing jumps
   let text = "";
   const select = (file: string) => {
     element.open = false;
@@ -40,7 +49,7 @@ export function makeSessions(words: Words, isOpen: boolean, current: () => strin
   }
   element.addEventListener("toggle", () => {
     if (text) fill();
-    else if (element.open) void fetchRows();
+    else if (element.open && !element.hidden) void fetchRows();
   });
   return element;
 }
@@ -52,7 +61,12 @@ function sortByTime(listed: ListedSession[]): ListedSession[] {
   return listed.sort((a, b) => sortTimeOf(b) - sortTimeOf(a));
 }
 
-function makeItems(listed: ListedSession[], words: Words, current: string, select: (file: string) => void): Element[] {
+function makeItems(
+  listed: ListedSession[],
+  words: Words,
+  current: string | undefined,
+  select: (file: string) => void,
+): Element[] {
   const textsFor = ({ file, parent, problem, request, time, calls, compactions, ...each }: ListedSession) => {
     const counts = calls > 0 ? words.counts(calls, compactions) : "";
     const about = facts(parent && words.ofSubagent, problem, dollars(each.dollars), words.time(time), counts);

@@ -3,14 +3,14 @@
  *
  *     npm run view -- FILE      a transcript of s06 or a session of Claude Code
  *     npm run view -- FOLDER    lists the sessions in a folder and below, and opens the newest
- *     npm run view              opens the newest run in .transcripts/ or .offline/.transcripts/, or else the recorded demo
+ *     npm run view              opens your newest session in .transcripts/ or .offline/.transcripts/, or else the recorded demo
  *
  * The page follows a session that is still being written. BROWSER=none prints the address without opening a browser.
  */
 import { spawn } from "node:child_process";
-import { createReadStream, existsSync, statSync } from "node:fs";
+import { closeSync, createReadStream, existsSync, openSync, readSync, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -20,25 +20,49 @@ import { readRecording } from "../trace/recording.ts";
 import { totalCost } from "./diagnosis.ts";
 import { escapeHtml } from "./format.ts";
 import { labelOf } from "./labels.ts";
+import { WORDS } from "./languages.ts";
+import type { Served } from "./main.ts";
 import type { ListedSession } from "./sessions-list.ts";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const OWN = [".transcripts", join(".offline", ".transcripts")];
 const MOST_LISTED = 100; // sessions, not counting subagents
 
-function foldersToSearch(path?: string): string[] {
-  if (path) return [path];
+type Search = { places: string[]; opened: Served["opened"]; isFolder: boolean };
+
+/** npm runs scripts in the folder of the project, so a path is one of the folder that the user is in. */
+function placesToSearch(path?: string): Search {
+  if (path !== undefined) {
+    const place = resolve(process.env.INIT_CWD ?? "", path);
+    const isFolder = statSync(place, { throwIfNoEntry: false })?.isDirectory() ?? false;
+    return { places: [place], opened: "file", isFolder };
+  }
   const own = OWN.filter((folder) => existsSync(folder) && filesIn(folder).length > 0);
-  return own.length > 0 ? own : [join(HERE, "../docs/runs/demo.jsonl")];
+  if (own.length > 0) return { places: own, opened: "newest", isFolder: false };
+  return { places: [join(HERE, "../docs/runs/demo.jsonl")], opened: "demo", isFolder: false };
 }
 
 /** Returns the sessions, newest first, each followed by its subagents. Throws if there are none. */
-function findSessions(path?: string): { file: string; parent?: string }[] {
-  const places = foldersToSearch(path);
+function findSessions({ places }: Search): { file: string; parent?: string }[] {
   const main = newestFirst(places.flatMap(sessionFiles)).slice(0, MOST_LISTED);
   const folders = places.map((place) => (statSync(place).isFile() ? dirname(place) : place));
   const children = folders.flatMap(subagentsIn).filter(({ file }) => !main.includes(file));
   return main.flatMap((file) => [{ file }, ...children.filter(({ parent }) => parent === file)]);
+}
+
+const HEAD = 1_000_000; // bytes: to read a whole file could take half a minute
+
+/** Whether the beginning of a file holds a part of a conversation. */
+function isSession(file: string): boolean {
+  const handle = openSync(file, "r");
+  const head = Buffer.alloc(HEAD);
+  const length = readSync(handle, head);
+  closeSync(handle);
+  try {
+    return readRecording(head.toString("utf8", 0, length)).events.length > 0;
+  } catch {
+    return false; // the list says why
+  }
 }
 
 /** Yields a row of JSON as soon as each session has been read. */
@@ -61,7 +85,10 @@ async function sendSession(file: string, known: string | undefined, response: Se
   const { size, mtimeMs } = statSync(file);
   const etag = `"${size}-${mtimeMs}"`;
   if (known === etag) response.writeHead(304).end();
-  else await pipeline(createReadStream(file), response.setHeader("etag", etag));
+  else {
+    const stream = createReadStream(file, { end: Math.max(0, size - 1) }); // the file may grow meanwhile
+    await pipeline(stream, response.writeHead(200, { etag, "content-length": size }));
+  }
 }
 
 /** Bundles the page's files. main.ts loads the worker by the URL of its source, so the bundle is served under that name. */
@@ -72,15 +99,18 @@ async function bundle(): Promise<Map<string, string>> {
   return new Map(outputFiles.map(({ path, text }) => [`/${basename(path).replace("worker.js", "worker.ts")}`, text]));
 }
 
-const makePage = (file: string, isFolder: boolean) => `<!doctype html>
+const makePage = (served: Served) => `<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
-<title>${escapeHtml(basename(file))}</title>
+<title>${escapeHtml(basename(served.file))}</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="style.css">
-<style>:root { background: light-dark(#fff, #1b1b1f); color-scheme: light dark; } body { margin: 12px; }</style>
+<style>
+  :root { background: light-dark(#fff, #1b1b1f); color-scheme: light dark; font-family: ui-sans-serif, system-ui, sans-serif; }
+  body { margin: 12px; }
+</style>
 <script type="module" src="page.js"></script>
-<main data-file="${escapeHtml(file)}"${isFolder ? " data-choose" : ""}></main>
+<main data-served="${escapeHtml(JSON.stringify(served))}"></main>
 `;
 
 function openBrowser(url: string): void {
@@ -92,12 +122,16 @@ function openBrowser(url: string): void {
   child.unref();
 }
 
+/** Any other name of the host is a web site pointed at this port. */
+const isOwn = ({ headers }: IncomingMessage) => /^(127\.0\.0\.1|localhost)(:\d+)?$/.test(headers.host ?? "");
+
 async function main(): Promise<void> {
-  const path = process.argv[2];
-  let sessions = findSessions(path);
+  const search = placesToSearch(process.argv[2]);
+  const { opened, isFolder } = search;
+  let sessions = findSessions(search);
   const [newest] = sessions;
-  const { file = "" } = sessions.find((each) => readSessionFile(each.file).recording) ?? newest ?? {};
-  const files = (await bundle()).set("/", makePage(file, path !== undefined && path !== file));
+  const { file = "" } = sessions.find((each) => isSession(each.file)) ?? newest ?? {};
+  const files = (await bundle()).set("/", makePage({ file, opened, count: sessions.length, isOpen: isFolder }));
   const types: Record<string, string> = { "/": "text/html", "/style.css": "text/css" };
   async function respond({ url = "", headers }: IncomingMessage, response: ServerResponse): Promise<void> {
     const { pathname, searchParams } = new URL(url, "http://127.0.0.1");
@@ -105,7 +139,7 @@ async function main(): Promise<void> {
     const isListed = sessions.some((each) => each.file === asked);
     const text = files.get(pathname);
     if (pathname === "/sessions") {
-      sessions = findSessions(path);
+      sessions = findSessions(search);
       await pipeline(listSessions(sessions), response);
     } else if (pathname === "/session" && isListed) await sendSession(asked, headers["if-none-match"], response);
     else if (text)
@@ -113,15 +147,14 @@ async function main(): Promise<void> {
     else response.writeHead(404).end();
   }
   const server = createServer((request, response) => {
-    const isOwn = request.headers.host?.startsWith("127.0.0.1:"); // any other name is a web site pointed at this port
-    if (isOwn)
+    if (isOwn(request))
       respond(request, response).catch(() => response.destroy()); // the file or the page is gone
     else response.writeHead(404).end();
   });
   server.listen(0, "127.0.0.1", () => {
     const address = server.address();
     const url = `http://127.0.0.1:${typeof address === "object" ? address?.port : ""}/`;
-    console.log(`${url} shows ${file}; Ctrl-C ends it`);
+    console.log(`${url} shows ${WORDS.en.opened[opened](file)}; Ctrl-C ends it`);
     openBrowser(url);
   });
 }
