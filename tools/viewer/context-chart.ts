@@ -4,7 +4,7 @@ import { sumOf } from "../prices.ts";
 import { groupBy, largestOf, sum, whole } from "../trace/numbers.ts";
 import { type Capacity, fateOfTaken, isMissed, type ModelCall, type Timeline } from "../trace/timeline.ts";
 import { dollars, escapeHtml, short } from "./format.ts";
-import { labelOf, nameOfSeries } from "./labels.ts";
+import { nameOfSeries } from "./labels.ts";
 import type { Words } from "./languages.ts";
 import { type Series, seriesOf, sizesOf } from "./series.ts";
 
@@ -123,15 +123,6 @@ function missSigns(timeline: Timeline, width: number): Plot.Markish {
   return Plot.dot(signsIn(missed, timeline, width), { ...place, fill: "var(--cv-cold)", symbol: "diamond2" });
 }
 
-function requestSigns(timeline: Timeline, width: number): Plot.Markish {
-  const requests = timeline.requests.map(({ modelCall, block }) => {
-    return { x: modelCall + 0.5, weight: 0, title: labelOf(block) };
-  });
-  const place = { x: "x", frameAnchor: "bottom", dy: 4, r: 5, title: "title" } as const;
-  const look = { fill: "var(--cv-request)", stroke: "var(--cv-ground)", symbol: "triangle" } as const;
-  return Plot.dot(signsIn(requests, timeline, width), { ...place, ...look });
-}
-
 /** Named above the chart, where no column is. */
 function capacitySigns(capacities: Capacity[], words: Words): Plot.Markish[] {
   const text = (capacity: Capacity) => `- - ${words.capacity(capacity)}`;
@@ -180,7 +171,7 @@ export function drawChart(timeline: Timeline, options: ChartOptions) {
   const isContext = view === "context";
   const bands = bandsOf(timeline, view, words);
   const order = bands.map(({ id }) => id);
-  const signs = [missSigns(timeline, width), requestSigns(timeline, width), capacitySigns(capacities, words)];
+  const signs = [missSigns(timeline, width), capacitySigns(capacities, words)];
   const area = { x: "x", y: "y", fill: "band", z: "band", order, title: "name", curve: "step" } as const;
   const chart = Plot.plot({
     document,

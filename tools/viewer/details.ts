@@ -4,7 +4,6 @@ import { groupBy, sum, whole } from "../trace/numbers.ts";
 import type { Compaction, Context, ModelCall, Size, Timeline } from "../trace/timeline.ts";
 import { blocksIn, dollarsOf, fateOfTaken, fatesOf, isMissed } from "../trace/timeline.ts";
 import { BILL_PARTS, bandsOf } from "./context-chart.ts";
-import { tokensTaken } from "./diagnosis.ts";
 import {
   idOf,
   type LegendItem,
@@ -18,12 +17,15 @@ import {
 import { dollars, facts, percent } from "./format.ts";
 import { labelOf } from "./labels.ts";
 import type { Words } from "./languages.ts";
+import { tokensTaken } from "./large-figures.ts";
 import { lostPaths } from "./lost.ts";
 import { makeReader, type Reader } from "./reader.ts";
 import { changesIn, seriesFor, seriesOf, sizesOf } from "./series.ts";
 
+const MOST_LISTED = 7; // blocks
+
 /** A step on the page. `showBlock` opens a block, if it's in there. */
-export type Detail = { element: HTMLElement; showBlock: (id?: number) => boolean };
+export type Detail = { element: HTMLElement; showBlock: (id?: number) => void };
 
 /** The blocks of a prompt with their names and colours, after what the file doesn't contain. */
 function pickBlocks(timeline: Timeline, side: Context & Size, words: Words): ShownBlock[] {
@@ -53,15 +55,12 @@ function makeKinds(timeline: Timeline, words: Words, valueAt = (_: number) => ""
   return makeLegend([...kinds, ...signsOf(timeline, words)]);
 }
 
-const SIGNS: Record<string, string> = { cold: "◆", request: "▲" };
-
 /** Explains the signs in the chart. */
-function signsOf({ modelCalls, compactions, requests }: Timeline, words: Words): LegendItem[] {
+function signsOf({ modelCalls, compactions }: Timeline, words: Words): LegendItem[] {
   const names = new Set<string>(compactions.map(fateOfTaken));
   if (modelCalls.some(isMissed)) names.add("cold");
-  if (requests.length > 0) names.add("request");
   return [...names].map((name) => {
-    return { colour: `var(--cv-${name})`, name: words.marks[name] ?? "", sign: SIGNS[name] ?? "↓" };
+    return { colour: `var(--cv-${name})`, name: words.marks[name] ?? "", sign: name === "cold" ? "◆" : "↓" };
   });
 }
 
@@ -94,7 +93,7 @@ export function makeModelCall(timeline: Timeline, call: number, words: Words, op
     { className: "cv-detail" },
     make("h2", {}, words.atRequest(call + 1, modelCalls.length)),
     make("p", {}, facts(describePrompt(timeline, call, words), model, time ? words.time(time) : "")),
-    missed ? make("p", { className: "cv-missed" }, words.missed(missed, modelCall)) : "",
+    missed ? make("p", {}, words.missed(missed)) : "",
     strip.element,
     makeKinds(timeline, words, valueAt),
     makeLegend(listPaid(modelCall, words)),
@@ -104,12 +103,12 @@ export function makeModelCall(timeline: Timeline, call: number, words: Words, op
   );
   const showBlock = (id?: number) => {
     strip.mark(id);
-    return reader.show(id);
+    reader.show(id);
   };
   return { element, showBlock };
 }
 
-/** The five largest blocks, and what the context holds more than once. Results of equal calls count as one. */
+/** The largest blocks. Results of equal calls count as one. */
 function makeLargest(blocks: ShownBlock[], reader: Reader, words: Words): HTMLElement {
   const keyOf = (shown: ShownBlock) => (shown.block?.kind === "result" ? callKey(shown.block.call) : idOf(shown));
   const inFile = blocks.filter(({ block }) => block);
@@ -117,15 +116,12 @@ function makeLargest(blocks: ShownBlock[], reader: Reader, words: Words): HTMLEl
     return { all, tokens: sum(all.map(({ tokens }) => tokens)) };
   });
   const sorted = groups.sort((a, b) => b.tokens - a.tokens);
-  const repeated = sorted.slice(5).filter(({ all }) => all.length > 1);
   const total = sum(blocks.map(({ tokens }) => tokens));
   const textsFor = ({ all, tokens }: (typeof groups)[number]) => {
     const [name = ""] = all.map((shown) => nameBlock(shown, words));
     return [all.length > 1 ? `${name} × ${all.length}` : name, words.tokens(tokens), percent(tokens / total)];
   };
-  const list = makeRows([...sorted.slice(0, 5), ...repeated.slice(0, 5)], textsFor, ({ all }) =>
-    reader.openBlocks(all),
-  );
+  const list = makeRows(sorted.slice(0, MOST_LISTED), textsFor, ({ all }) => reader.openBlocks(all));
   return make("div", {}, make("h3", {}, words.largest), list);
 }
 
@@ -161,7 +157,7 @@ export function makeCompaction(
   ];
   const about = facts(
     words.triggers[trigger] ?? trigger,
-    words.took(tokensTaken(compaction)),
+    words.fewer(tokensTaken(compaction)),
     dollars(dollarsOf([compaction])),
   );
   const element = make(
@@ -182,7 +178,7 @@ export function makeCompaction(
   );
   const showBlock = (id?: number) => {
     for (const strip of strips) strip.mark(id);
-    return reader.show(id);
+    reader.show(id);
   };
   return { element, showBlock };
 }

@@ -3,15 +3,10 @@ import { type Block, textOf, withoutTags } from "../trace/events.ts";
 import type { Words } from "./languages.ts";
 import type { Series } from "./series.ts";
 
-const LONGEST = 120; // characters
+const LONGEST = 300; // characters
 
-/** The first line of a text. A long one loses its end, but a path loses its middle, because the end tells it apart. */
-function headline(text: string): string {
-  const [line = ""] = text.trimStart().slice(0, 1_000).split("\n", 1);
-  if (line.length <= LONGEST) return line;
-  const isPath = !/\s/.test(line);
-  return isPath ? `${line.slice(0, LONGEST / 2)}…${line.slice(1 - LONGEST / 2)}` : `${line.slice(0, LONGEST - 1)}…`;
-}
+/** The first line of a text. */
+const headline = (text: string): string => text.trimStart().slice(0, LONGEST).split("\n", 1)[0] ?? "";
 
 /** Names a call or its result after the tool and the first text among the arguments. */
 export function labelOf(block: Block): string {

@@ -1,28 +1,25 @@
 /** Everything the viewer says, in each language. */
 
 import type { Cost } from "../prices.ts";
-import type { Kind, Skipped } from "../trace/events.ts";
+import type { Kind } from "../trace/events.ts";
 import { whole } from "../trace/numbers.ts";
-import type { Capacity, Missed, ModelCall, Side, Timeline } from "../trace/timeline.ts";
+import type { Capacity, Missed, Side, Timeline } from "../trace/timeline.ts";
 import { counted, percent } from "./format.ts";
 
 export type Language = "en" | "zh";
 
 const en = {
-  choose: "Choose a session",
-  drop: " or drop a file here: a transcript of s06 (.transcripts/) or a session of Claude Code (~/.claude/projects). ",
-  local: "It stays on your machine; nothing is uploaded.",
+  choose: "Choose a transcript of s06 or a session of Claude Code (~/.claude/projects). It stays on your machine.",
   reading: (name: string) => `Reading ${name} …`,
-  progress: (bytes: number, share: number) => `Reading ${whole(bytes / 1e6)} MB: ${percent(share)} done`,
+  progress: (bytes: number, share: number) =>
+    share < 0.99 ? `Reading ${whole(bytes / 1e6)} MB: ${percent(share)}` : "Working out what was in each prompt …",
   opened: {
     file: (name: string) => name,
     newest: (name: string) => `your newest session, ${name}`,
     demo: () => "the recorded demo",
   },
-  unreadable: (name: string, reason: string) =>
-    `${name} could not be read: ${reason}. Choose it again, or start npm run view again.`,
-  nothing: (name: string) =>
-    `${name} holds no model call. Choose a transcript of s06 or a session of Claude Code, a .jsonl file.`,
+  unreadable: (name: string, reason: string) => `${name} can't be read: ${reason}.`,
+  nothing: (name: string) => `${name} holds no model call. Choose a transcript of s06 or a session of Claude Code.`,
   kinds: {
     unexplained: "not in the file",
     summary: "summary",
@@ -57,14 +54,8 @@ const en = {
   compactions: "Compactions",
   share: (share: number, of: string) => `${percent(share)} of the ${of}`,
   estimate: "estimated from the blocks",
-  diagnosis: {
-    about: {
-      cost: "Cost",
-      sent: "Sent",
-      largest: "Largest prompt",
-      cold: "Cold calls",
-      taken: "Taken by compactions",
-    },
+  figures: {
+    about: { cost: "Cost", sent: "Sent", largest: "Largest prompt", cold: "Cold calls", taken: "Taken by compactions" },
     comma: ", ",
     end: ". ",
     unknown: "unknown",
@@ -83,66 +74,47 @@ const en = {
     filledBy: (shares: string) => `: ${shares}. `,
     unexplained: (share: string) => `${share} isn't in the file: system prompt, tools and what the client added.`,
     uncounted: "The file doesn't say what was read from the prompt cache.",
-    countOf: (count: number, of: number) => `${whole(count)} of ${whole(of)}`,
+    tokens: "tokens",
+    of: (calls: number) => `of ${whole(calls)}`,
     hit: "The prompt cache was never missed. ",
     missed: (amount: string, share: string) =>
       `What the prompt cache no longer had cost ${amount}, ${share} of the total: `,
-    cause: (count: number, why: Missed["why"]) => {
-      const causes = {
-        pause: "after a long pause",
-        compaction: "after a compaction",
-        model: "after a change of model",
-        changed: "for a reason that isn't in the file",
-      };
-      return `${whole(count)} ${causes[why]}`;
-    },
-    compacted: "Compactions replaced ",
-    prompts: (count: number) => `another ${counted(count, "cached prompt")}`,
-    amount: (amount: string) => ` (${amount}).`,
+    cause: (count: number, why: Missed["why"]) => `${whole(count)} ${en.causes[why]}`,
+    compacted: "After compactions, ",
+    prompts: (count: number) => counted(count, "prompt"),
+    amount: (amount: string) => ` had to be cached again (${amount}).`,
     neverCompacted: "Nothing was compacted.",
-    compactions: (count: number, cleared: number) =>
-      `${counted(count, "compaction")}${cleared > 0 && cleared < count ? `, ${whole(cleared)} of which only cleared old results` : ""}`,
+    compactions: (count: number) => counted(count, "compaction"),
     mostly: (kinds: string) => `, which took mostly ${kinds}. `,
-    takenUnknown: ". The file doesn't have the messages before it.",
+    notInFile: "what isn't in the file",
     takenOf: (tokens: number, name: string) => `${name} (${whole(tokens)})`,
     after: (count: number, n: number) => (count > 1 ? `After the one before call ${whole(n)}` : "After it"),
     lost: (paths: number) => `, nothing in the prompt names ${counted(paths, "file path")} that it named before.`,
   },
-  missed: ({ why }: Missed, { gap = 0, usage, tokens }: ModelCall) => {
-    const reasons = {
-      pause: `${whole(gap / 60_000)} min had passed since the model call before, and the cache lives ${usage?.writtenForHour ? "an hour" : "5 min"}`,
-      compaction: "a compaction had replaced what was in it",
-      model: "another model answers, and each has its own cache",
-      changed: "the prompt no longer begins as before; the file does not say what changed in it",
-    };
-    const read = usage?.read ? `Only ${whole(usage.read)}` : "None";
-    const what = why === "compaction" ? "The prompt had to be written to the cache" : "The prompt cache was missed";
-    return `${what}: ${reasons[why]}. ${read} of ${whole(tokens)} tokens were read from it.`;
+  missed: ({ why, tokens }: Missed) => `${whole(tokens)} tokens weren't in the prompt cache, ${en.causes[why]}.`,
+  causes: {
+    pause: "after a long pause",
+    compaction: "after a compaction",
+    model: "after a change of model",
+    changed: "for a reason that isn't in the file",
   },
   requests: "Requests",
   requestOf: (n: number, text: string) => `Request ${n}: ${text}`,
   named: (name: string, value: string) => `${name}: ${value}`,
   calls: (count: number) => counted(count, "call"),
-  largest: "Largest blocks, and what is here more than once",
+  largest: "Largest blocks",
   lost: (count: number) => `${counted(count, "file path")} named before the compaction, and nowhere after it`,
-  took: (tokens: number) => `took ${whole(tokens)} tokens`,
+  fewer: (tokens: number) => `${whole(tokens)} tokens fewer`,
   taken: "Tokens it took, estimated by kind:",
   added: "Tokens it added:",
   pale: "Pale blocks stayed. Select a block to read it.",
-  thought: "This was thinking. Its text is the same; the API takes it as a reply now.",
   sessions: "Sessions",
   counts: (calls: number, compactions: number) =>
     `${counted(calls, "model call")}${compactions > 0 ? `, ${counted(compactions, "compaction")}` : ""}`,
-  following: "Live: the newest call is shown as the file grows.",
-  grown: "Live: the file has grown. ",
-  newest: "Show the newest call",
   ofSubagent: "subagent",
   before: "Before",
   after: "After",
-  sized: ({ tokens, sizeSource }: Side) => {
-    const source = { file: "", estimate: "", next: ", as the next prompt was counted" }[sizeSource];
-    return en.about(en.tokens(tokens), sizeSource === "estimate") + source;
-  },
+  sized: ({ tokens, sizeSource }: Side) => en.about(en.tokens(tokens), sizeSource === "estimate"),
   tokens: (tokens: number) => `${whole(tokens)} tokens`,
   about: (amount: string, isEstimate: boolean) => (isEstimate ? `about ${amount}` : amount),
   capacities: { window: "context window", threshold: "threshold" },
@@ -152,34 +124,31 @@ const en = {
     summarized: "compaction: what it removed",
     withdrawn: "a request taken out",
     disk: "layer 1: old results cleared",
-    request: "a request of the user",
   } as Record<string, string>,
   time: (time: number) => new Date(time).toLocaleString("en"),
   blocks: (count: number) => counted(count, "block"),
   notInFile:
     "The API counted more tokens than the file has text for. The rest is what the file leaves out: system prompt, tools, what the client added, and sometimes earlier messages. Only its size is known.",
-  original: "Cleared from the context. What the file still has:",
   prices: "Costs follow the list prices of November 2026.",
   demo: "The context of s06 in npm run demo, model call by model call",
   overview: ({ format, modelCalls, compactions, largest }: Timeline) =>
     `${format}: ${en.counts(modelCalls.length, compactions.length)}, largest prompt ${whole(modelCalls[largest]?.tokens ?? 0)} tokens.`,
   source: ({ isCounted, charsPerToken }: Timeline) =>
     `${isCounted ? "The API counted the prompts; the sizes of their parts" : "Sizes"} are estimates, at ${charsPerToken.toFixed(1)} characters a token.`,
-  skipped: ({ reason, count, lines }: Skipped) =>
-    `${whole(count)} × ${reason}${lines.length > 0 ? ` (line ${lines.join(", ")}${count > lines.length ? ", …" : ""})` : ""}`,
-  leftOut: (parts: string[]) => `Left out: ${parts.join("; ")}.`,
+  leftOut: (count: number) =>
+    `Not shown: ${counted(count, "line")} of the file without a message of this conversation.`,
+  broken: (line: number) => `Line ${line} is broken.`,
 };
 export type Words = typeof en;
 
 const zh: Words = {
-  choose: "选择会话文件",
-  drop: " 或把文件拖到这里：s06 的会话记录（.transcripts/），或 Claude Code 的会话（~/.claude/projects）。",
-  local: "文件只在本机读取，不会上传。",
+  choose: "选择 s06 的会话记录或 Claude Code 的会话（~/.claude/projects）。文件只在本机读取，不会上传。",
   reading: (name) => `正在读取 ${name}……`,
-  progress: (bytes, share) => `正在读取 ${whole(bytes / 1e6)} MB：已完成 ${percent(share)}`,
+  progress: (bytes, share) =>
+    share < 0.99 ? `正在读取 ${whole(bytes / 1e6)} MB：${percent(share)}` : "正在计算每个提示词的内容……",
   opened: { file: (name) => name, newest: (name) => `最新的会话 ${name}`, demo: () => "录制的演示" },
-  unreadable: (name, reason) => `无法读取 ${name}：${reason}。请重新选择文件，或重新运行 npm run view。`,
-  nothing: (name) => `${name} 里没有模型调用。请选择 s06 的会话记录或 Claude Code 的会话（.jsonl 文件）。`,
+  unreadable: (name, reason) => `无法读取 ${name}：${reason}。`,
+  nothing: (name) => `${name} 里没有模型调用。请选择 s06 的会话记录或 Claude Code 的会话。`,
   kinds: {
     unexplained: "不在文件中",
     summary: "摘要",
@@ -213,7 +182,7 @@ const zh: Words = {
   atCompaction: (n, of) => `${zh.beforeCall(n, of)}的压缩`,
   share: (share, of) => `占${of} 的 ${percent(share)}`,
   estimate: "按内容块估算",
-  diagnosis: {
+  figures: {
     about: { cost: "费用", sent: "发送量", largest: "最大的提示词", cold: "缓存未命中", taken: "压缩去掉的" },
     comma: "，",
     end: "。",
@@ -232,64 +201,42 @@ const zh: Words = {
     filledBy: (shares) => `：${shares}。`,
     unexplained: (share) => `另有 ${share} 不在文件中：系统提示词、工具，以及客户端添加的内容。`,
     uncounted: "文件里没有记录从提示词缓存读取了多少。",
-    countOf: (count, of) => `${whole(of)} 次中的 ${whole(count)} 次`,
+    tokens: "token",
+    of: (calls) => `次，共 ${whole(calls)} 次调用`,
     hit: "没有出现过缓存未命中。",
     missed: (amount, share) => `缓存中已没有的部分花费 ${amount}，占总量的 ${share}：`,
-    cause: (count, why) => {
-      const causes = {
-        pause: "长时间停顿之后",
-        compaction: "压缩之后",
-        model: "更换模型之后",
-        changed: "原因不在文件里的",
-      };
-      return `${causes[why]} ${whole(count)} 次`;
-    },
-    compacted: "压缩另外替换了",
-    prompts: (count) => `${whole(count)} 个已缓存的提示词`,
-    amount: (amount) => `（${amount}）。`,
+    cause: (count, why) => `${zh.causes[why]} ${whole(count)} 次`,
+    compacted: "压缩之后，",
+    prompts: (count) => `${whole(count)} 个提示词`,
+    amount: (amount) => `需要重新缓存（${amount}）。`,
     neverCompacted: "没有压缩过。",
-    compactions: (count, cleared) =>
-      `${whole(count)} 次压缩${cleared > 0 && cleared < count ? `（其中 ${whole(cleared)} 次只清除旧的工具结果）` : ""}`,
+    compactions: (count) => `${whole(count)} 次压缩`,
     mostly: (kinds) => `，主要去掉了${kinds}。`,
-    takenUnknown: "。文件里没有压缩之前的消息。",
+    notInFile: "不在文件中的内容",
     takenOf: (tokens, name) => `${name}（${whole(tokens)}）`,
     after: (count, n) => (count > 1 ? `第 ${whole(n)} 次调用之前的压缩` : "压缩"),
     lost: (paths) => `之后，提示词里再没有提到之前的 ${whole(paths)} 个文件路径。`,
   },
-  missed: ({ why }, { gap = 0, usage, tokens }) => {
-    const reasons = {
-      pause: `距上一次模型调用已过 ${whole(gap / 60_000)} 分钟，而缓存只保留${usage?.writtenForHour ? "一小时" : " 5 分钟"}`,
-      compaction: "压缩替换了缓存里的内容",
-      model: "换了模型，每个模型的缓存各自独立",
-      changed: "提示词的开头变了，文件里看不出变了什么",
-    };
-    const what = why === "compaction" ? "提示词需要写入缓存" : "未命中提示词缓存";
-    const read = usage?.read ? `只有 ${whole(usage.read)} 是` : "没有一个是";
-    return `${what}：${reasons[why]}。${whole(tokens)} token 中${read}从缓存读取的。`;
-  },
+  missed: ({ why, tokens }) => `${whole(tokens)} token 不在提示词缓存里：${zh.causes[why]}。`,
+  causes: { pause: "长时间停顿之后", compaction: "压缩之后", model: "更换模型之后", changed: "原因不在文件里" },
   requests: "用户请求",
   requestOf: (n, text) => `请求 ${n}：${text}`,
   named: (name, value) => `${name}：${value}`,
   calls: (count) => `${whole(count)} 次调用`,
-  largest: "最大的内容块，以及重复出现的内容",
+  largest: "最大的内容块",
   lost: (count) => `${whole(count)} 个文件路径在压缩前提到过，压缩后再没有提到`,
-  took: (tokens) => `去掉 ${whole(tokens)} token`,
+  fewer: (tokens) => `减少 ${whole(tokens)} token`,
   taken: "去掉的 token，按类估算：",
   added: "增加的 token：",
   pale: "浅色的内容块保留了下来。选中一块即可阅读原文。",
-  thought: "这原是思考；文字未变，现在作为模型回复发给 API。",
   sessions: "会话",
   counts: (calls, compactions) =>
     `${whole(calls)} 次模型调用${compactions > 0 ? `，${whole(compactions)} 次压缩` : ""}`,
-  following: "实时：文件增长时显示最新的调用。",
-  grown: "实时：文件已增长。",
-  newest: "查看最新的调用",
   ofSubagent: "子智能体",
   compactions: "压缩",
   before: "压缩前",
   after: "压缩后",
-  sized: ({ tokens, sizeSource }) =>
-    `${sizeSource === "estimate" ? "约 " : ""}${whole(tokens)} token${sizeSource === "next" ? "（按下一次提示词的计数）" : ""}`,
+  sized: ({ tokens, sizeSource }) => zh.about(zh.tokens(tokens), sizeSource === "estimate"),
   tokens: (tokens) => `${whole(tokens)} token`,
   about: (amount, isEstimate) => (isEstimate ? `约 ${amount}` : amount),
   capacities: { window: "上下文窗口", threshold: "阈值" },
@@ -299,30 +246,19 @@ const zh: Words = {
     summarized: "压缩：去掉了多少",
     withdrawn: "撤回的请求",
     disk: "第一层：清除旧的工具结果",
-    request: "一次用户请求",
   },
   time: (time) => new Date(time).toLocaleString("zh"),
   blocks: (count) => `${whole(count)} 块`,
   notInFile:
     "API 计得的 token 多于文件里的文字。其余部分文件没有记录：系统提示词、工具、客户端添加的内容，有时还有更早的消息。这部分只知道大小。",
-  original: "已从上下文中清除，文件里仍保留原文：",
   prices: "费用按 2026 年 11 月的标价计算。",
   demo: "npm run demo 中 s06 的上下文：每次模型调用由什么组成",
   overview: ({ format, modelCalls, compactions, largest }) =>
     `${format}：${zh.counts(modelCalls.length, compactions.length)}，最大的提示词 ${whole(modelCalls[largest]?.tokens ?? 0)} token。`,
   source: ({ isCounted, charsPerToken }) =>
     `${isCounted ? "提示词由 API 计数；各部分的大小" : "大小"}按每个 token ${charsPerToken.toFixed(1)} 个字符估算。`,
-  skipped: ({ reason, count, lines }) => {
-    const reasons: Record<string, string> = {
-      "broken line": "无法解析的行",
-      "reply of the client": "客户端生成的回复",
-      "line of a subagent": "子智能体的行",
-      "line of an abandoned branch": "被放弃的分支",
-    };
-    const places = lines.length > 0 ? `（第 ${lines.join("、")} 行${count > lines.length ? "……" : ""}）` : "";
-    return `${reasons[reason] ?? reason.replace(/ line$/, " 类型的行")} × ${whole(count)}${places}`;
-  },
-  leftOut: (parts) => `未显示：${parts.join("；")}。`,
+  leftOut: (count) => `未显示：文件中 ${whole(count)} 行不含这个会话的消息。`,
+  broken: (line) => `第 ${line} 行无法解析。`,
 };
 
 export const WORDS: Record<Language, Words> = { en, zh };

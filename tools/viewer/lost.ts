@@ -1,5 +1,5 @@
 /** Finds the paths that a summary lost: what named a file before it, and is named by nothing after it. */
-import { stringsIn, textOf, withoutLineNumbers } from "../trace/events.ts";
+import { textOf } from "../trace/events.ts";
 import { blocksIn, type Compaction, type ContextBlock } from "../trace/timeline.ts";
 
 /** A known extension tells a file from a route. */
@@ -7,16 +7,10 @@ const FILE =
   /^([a-z]:)?[\w@~./-]+\.([cm]?[jt]sx?|jsonl?|mdx?|py|dart|arb|go|rs|ya?ml|toml|s?css|html|svg|sh|ps1|sql|txt|csv|xml|java|kts?|gradle|swift|rb|php|vue|svelte|c|cs|h|cpp|lock|env|ini|conf|omp)$/i;
 const WINDOWS_PATH = /\b[a-z]:(\\+[\w@~.-]+)+/gi;
 
-/** What a block says, without the names of arguments and line numbers. */
-function plainText(block: ContextBlock): string {
-  if (block.kind === "call") return stringsIn(block.call.input).join("\n");
-  return block.kind === "result" ? withoutLineNumbers(textOf(block)) : textOf(block);
-}
-
 /** Words that may be a path, without the number of a line. */
 function wordsIn(block: ContextBlock): string[] {
-  const plain = plainText(block).replace(WINDOWS_PATH, (path) => path.replace(/\\+/g, "/"));
-  const words = plain.replace(/<\/?[\w-]+/g, " ").match(/[\w$#@~./-][\w$#@~./:,%-]*[\w$%]/g) ?? [];
+  const plain = textOf(block).replace(WINDOWS_PATH, (path) => path.replace(/\\+/g, "/"));
+  const words = plain.match(/[\w$#@~./-][\w$#@~./:,%-]*[\w$%]/g) ?? [];
   return words.map((word) => word.replace(/(?<=\.[a-z]\w*)(:\d+)+$/i, ""));
 }
 

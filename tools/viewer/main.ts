@@ -2,14 +2,12 @@
 import type { Timeline } from "../trace/timeline.ts";
 import { addressOf, type Selection, selectionIn } from "./address.ts";
 import { colourRule } from "./context-chart.ts";
-import { make, makeButton } from "./elements.ts";
+import { make } from "./elements.ts";
 import { type Language, WORDS, type Words } from "./languages.ts";
 import { makeSession } from "./session.ts";
-import { makeSessions } from "./sessions-list.ts";
+import { makeSessions, type Served } from "./sessions-list.ts";
 import type { LoadRequest, WorkerReply } from "./worker.ts";
 
-/** Set by `npm run view`: the file to open first, how it was found, and how many sessions there are to list. */
-export type Served = { file: string; opened: keyof Words["opened"]; count: number; isOpen: boolean };
 export type ViewerOptions = {
   source?: { name: string; url: string }; // the session to open first
   served?: Served;
@@ -41,10 +39,8 @@ export function mount(element: HTMLElement, { source, served, lang = "en" }: Vie
     const now = before?.shownNow();
     const newest = { call: timeline.modelCalls.length - 1 };
     const isFollowing = before !== undefined && now?.call === before.newest;
-    const follow = makeButton(() => addresses.go(newest), words.newest);
     if (isFollowing) addresses.replace(newest, false);
-    if (isNew) status.replaceChildren();
-    else status.replaceChildren(...(isFollowing ? [words.following] : [words.grown, follow]));
+    status.textContent = "";
     const made = makeSession(timeline, words, addresses, (isFollowing ? newest : now) ?? selection);
     keepPlace(body, () => body.replaceChildren(made.element));
     session = made;
@@ -94,7 +90,7 @@ export function mount(element: HTMLElement, { source, served, lang = "en" }: Vie
   const goTo = (name: string) => {
     location.hash = addressOf({}, name);
   };
-  const sessions = served && makeSessions(words, served, () => file, goTo);
+  const sessions = served && makeSessions(words, served, goTo);
   const chooser = served ? "" : makeChooser(words, openChosen);
   const parts = [make("style", {}, colourRule), sessions ?? chooser, title, status, body];
   element.replaceChildren(make("section", { className: "context-viewer", lang }, ...parts));
@@ -121,10 +117,9 @@ function keepPlace(element: HTMLElement, change: () => void): void {
   if (label) all.find((each) => labelOf(each) === label)?.focus({ preventScroll: true });
 }
 
-/** An invisible file input covers the label, so it takes dropped files as well. */
+/** The input is large, so that files can be dropped on it. */
 function makeChooser(words: Words, openChosen: (file: File) => void): HTMLElement {
   const input = make("input", { type: "file", accept: ".jsonl,.json,.txt" });
   input.addEventListener("change", () => input.files?.[0] && openChosen(input.files[0]));
-  const texts = [make("b", {}, words.choose), words.drop, make("b", {}, words.local)];
-  return make("label", { className: "cv-chooser" }, ...texts, input);
+  return make("label", { className: "cv-chooser" }, words.choose, input);
 }

@@ -1,6 +1,7 @@
 /** Charts of all model calls, with a slider to move from call to call. */
 import type { Step, Timeline } from "../trace/timeline.ts";
 import { bottomOf, type ChartOptions, drawChart, heightOf, MARGIN, type View } from "./context-chart.ts";
+import { describePrompt } from "./details.ts";
 import { make } from "./elements.ts";
 import type { Words } from "./languages.ts";
 
@@ -29,17 +30,17 @@ export function makeOverTime(timeline: Timeline, words: Words, { select, slide }
   let isSliding = false;
 
   const xOf = (call: number) => MARGIN.left + ((widthOf() - MARGIN.left - MARGIN.right) * (call + 0.5)) / calls;
-  function moveTo(call: number, about: string): void {
+  function moveTo(call: number): void {
     selected = call;
     for (const { cursor } of charts) cursor.style.left = `${xOf(call)}px`;
     slider.value = `${call + 1}`;
-    slider.ariaValueText = about;
+    slider.ariaValueText = words.named(words.atRequest(call + 1, calls), describePrompt(timeline, call, words));
   }
   function draw(): void {
     for (const chart of charts) chart.draw({ document, width: widthOf(), words });
     slider.style.marginLeft = `${xOf(0) - THUMB / 2}px`; // keeps the thumb below the cursor
     slider.style.width = `${xOf(calls - 1) - xOf(0) + THUMB}px`;
-    moveTo(selected, slider.ariaValueText ?? "");
+    moveTo(selected);
   }
   const observer = new ResizeObserver(() => (element.isConnected ? draw() : observer.disconnect()));
   observer.observe(element);

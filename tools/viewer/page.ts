@@ -1,5 +1,6 @@
 /** The page that `npm run view` serves. */
-import { mount, type Served } from "./main.ts";
+import { mount } from "./main.ts";
+import type { Served } from "./sessions-list.ts";
 
 const lang = navigator.language.startsWith("zh") ? "zh" : "en";
 document.documentElement.lang = lang;

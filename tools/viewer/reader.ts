@@ -1,6 +1,5 @@
 /** Shows the text of the block that is selected. */
 import { textOf } from "../trace/events.ts";
-import { isCleared } from "../trace/timeline.ts";
 import { idOf, make, makeRows, nameBlock, type ShownBlock } from "./elements.ts";
 import type { Words } from "./languages.ts";
 
@@ -21,11 +20,9 @@ export function makeReader(blocks: ShownBlock[], words: Words, select: (block: n
     element.replaceChildren(makeRows(all.slice(0, 500), textsFor, openOne));
     reveal(element);
   }
-  /** Returns whether the block is here. */
-  function show(id?: number): boolean {
+  function show(id?: number): void {
     const shown = blocks.find((each) => idOf(each) === id);
-    element.replaceChildren(...(shown ? [makeText(shown, words), ...makeOrigin(shown, words)] : []));
-    return shown !== undefined;
+    element.replaceChildren(shown ? makeText(shown, words) : "");
   }
   return { element, openBlocks, show };
 }
@@ -39,13 +36,4 @@ function makeText(shown: ShownBlock, words: Words): HTMLElement {
   const heading = make("h4", {}, nameBlock(shown, words), " ", size);
   const text = make("pre", { tabIndex: 0 }, block ? textOf(block) : words.notInFile);
   return make("article", { className: "cv-text" }, heading, text);
-}
-
-/** Shows what a compaction replaced with this block. */
-function makeOrigin(shown: ShownBlock, words: Words): Element[] {
-  const { block } = shown;
-  if (!block?.replaces) return [];
-  if (!isCleared(block)) return [make("p", {}, words.thought)];
-  const tokens = (shown.tokens * block.replaces.chars) / block.chars;
-  return [make("p", {}, words.original), makeText({ ...shown, block: block.replaces, tokens }, words)];
 }

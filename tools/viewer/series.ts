@@ -49,18 +49,14 @@ export function sizesOf(timeline: Timeline, { epoch, length, unexplained, charsP
 /** Returns the tokens that a compaction added to each series. What it took is below zero. */
 export function changesIn(timeline: Timeline, { before, after }: Compaction): number[] {
   const series = seriesOf(timeline);
-  const [old, left] = [blocksIn(before), blocksIn(after)];
-  const isNotIn = (blocks: ContextBlock[]) => {
-    const known = new Set(blocks);
-    return (block: ContextBlock) => !known.has(block);
-  };
+  const [old, left] = [new Set(blocksIn(before)), new Set(blocksIn(after))];
   const changes = series.map((_, i) => (i === 0 ? after.unexplained - before.unexplained : 0));
   const add = (block: ContextBlock, tokens: number) => {
     const i = seriesFor(block, series);
     changes[i] = (changes[i] ?? 0) + tokens;
   };
-  for (const block of old.filter(isNotIn(left))) add(block, -block.chars / before.charsPerToken);
-  for (const block of left.filter(isNotIn(old))) add(block, block.chars / after.charsPerToken);
+  for (const block of old) if (!left.has(block)) add(block, -block.chars / before.charsPerToken);
+  for (const block of left) if (!old.has(block)) add(block, block.chars / after.charsPerToken);
   return changes;
 }
 

@@ -1,16 +1,15 @@
 /** Shows an open session: its four figures, the charts, the selected step below them, and lists of other steps. */
-import { whole } from "../trace/numbers.ts";
+import { groupBy, sum, whole } from "../trace/numbers.ts";
 import { type Compaction, dollarsOf, type Step, type Timeline } from "../trace/timeline.ts";
 import type { Selection } from "./address.ts";
-import { type Detail, describePrompt, makeCompaction, makeModelCall } from "./details.ts";
-import { diagnose } from "./diagnosis.ts";
+import { type Detail, makeCompaction, makeModelCall } from "./details.ts";
 import { make, makeRows } from "./elements.ts";
 import { dollars } from "./format.ts";
 import { labelOf } from "./labels.ts";
 import type { Words } from "./languages.ts";
+import { largeFigures, type Sentence } from "./large-figures.ts";
 import { makeOverTime } from "./over-time.ts";
 import { reveal } from "./reader.ts";
-import { largeFigures, type Sentence } from "./sentences.ts";
 
 /** How the page's address follows what is selected. */
 export type Addresses = {
@@ -49,19 +48,16 @@ export function makeSession(timeline: Timeline, words: Words, addresses: Address
     }
     shown = { ...step, block: selection.block };
     detail.showBlock(shown.block);
-    overTime.moveTo(
-      call,
-      words.named(words.atRequest(call + 1, modelCalls.length), describePrompt(timeline, call, words)),
-    );
+    overTime.moveTo(call);
   }
-  const columns = [makeRequests(timeline, words, addresses.go), makeCompactionList(timeline, words, addresses.go)];
   const element = make(
     "div",
     {},
     makeFigures(timeline, words, addresses),
     overTime.element,
     dock,
-    make("div", { className: "cv-columns" }, ...columns),
+    makeCompactionList(timeline, words, addresses.go),
+    makeRequests(timeline, words, addresses.go),
     makeSources(timeline, words),
   );
   show(start);
@@ -83,8 +79,9 @@ function callAtStep({ modelCalls, compactions, largest }: Timeline, { call = lar
 function makeFigures(timeline: Timeline, words: Words, { addressOf }: Addresses): HTMLElement {
   const toNode = (part: Sentence[number]) =>
     typeof part === "string" ? part : make("a", { href: addressOf(part.step) }, part.text);
-  const items = largeFigures(diagnose(timeline), words).map(({ about, value, sentence }) => {
-    return make("li", {}, make("span", {}, about), make("b", {}, value), make("p", {}, ...sentence.map(toNode)));
+  const items = largeFigures(timeline, words).map(({ about, value, unit = "", sentence }) => {
+    const number = [make("b", {}, value), " ", unit];
+    return make("li", {}, make("span", {}, about), ...number, make("p", {}, ...sentence.map(toNode)));
   });
   return make("ul", { className: "cv-figures" }, ...items);
 }
@@ -93,17 +90,15 @@ type Go = (selection: Selection) => void;
 
 /** Lists the requests with their model calls and cost. */
 function makeRequests({ requests, modelCalls }: Timeline, words: Words, go: Go): HTMLElement {
+  const byRequest = groupBy(modelCalls, ({ request }) => request);
   const items = requests.map(({ modelCall, block }, i) => {
-    const calls = modelCalls.filter(({ request }) => request === i);
-    return { call: modelCall, label: labelOf(block), calls };
+    return { call: modelCall, label: labelOf(block), calls: byRequest.get(i) ?? [] };
   });
   const textsFor = ({ label, calls }: (typeof items)[number]) => {
     return [label, words.calls(calls.length), dollars(dollarsOf(calls))];
   };
-  return makeList(
-    words.requests,
-    makeRows(items, textsFor, ({ call }) => go({ call })),
-  );
+  const list = makeRows(items, textsFor, ({ call }) => go({ call }));
+  return makeList(words.requests, list);
 }
 
 /** Lists the compactions with their place, trigger and sizes. */
@@ -121,11 +116,13 @@ function makeList(name: string, list: HTMLElement): HTMLElement {
   return make("div", { hidden: length === 0 }, make("h3", {}, `${name} (${length})`), list);
 }
 
-/** Says where sizes and prices come from, and which lines of the file are left out. */
+/** Says where sizes and prices come from, and how much of the file is left out. */
 function makeSources(timeline: Timeline, words: Words): HTMLElement {
   const { modelCalls, skipped } = timeline;
   const texts = [words.source(timeline)];
   if (modelCalls.some(({ cost }) => cost)) texts.push(words.prices);
-  if (skipped.length > 0) texts.push(words.leftOut(skipped.map(words.skipped)));
+  const [broken] = skipped.find(({ reason }) => reason === "broken line")?.lines ?? [];
+  if (skipped.length > 0) texts.push(words.leftOut(sum(skipped.map(({ count }) => count))));
+  if (broken !== undefined) texts.push(words.broken(broken));
   return make("footer", { className: "cv-quiet" }, ...texts.map((text) => make("p", {}, text)));
 }

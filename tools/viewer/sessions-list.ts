@@ -3,6 +3,8 @@ import { make, makeRows } from "./elements.ts";
 import { dollars, facts } from "./format.ts";
 import type { Words } from "./languages.ts";
 
+/** Set by `npm run view`: the file to open first, how it was found, and how many sessions there are to list. */
+export type Served = { file: string; opened: keyof Words["opened"]; count: number; isOpen: boolean };
 /** A row of the list. */
 export type ListedSession = {
   file: string;
@@ -19,12 +21,7 @@ const ROW = 44; // pixels
 const MOST_ROWS = 7; // the others are scrolled to
 
 /** Reads the sessions when the list is first opened, and shows each as soon as it arrives. A single one needs no list. */
-export function makeSessions(
-  words: Words,
-  { count, isOpen }: { count: number; isOpen: boolean },
-  current: () => string | undefined,
-  choose: (file: string) => void,
-) {
+export function makeSessions(words: Words, { count, isOpen }: Served, choose: (file: string) => void) {
   const list = make("ul", { className: "cv-rows" }, words.reading(words.sessions));
   const summary = make("summary", {}, `${words.sessions} (${count})`);
   const element = make("details", { className: "cv-sessions", open: isOpen, hidden: count < 2 }, summary, list);
@@ -37,8 +34,7 @@ export function makeSessions(
   function fill(): void {
     const lines = text.split("\n").slice(0, -1);
     const listed = sortByTime(lines.map((line): ListedSession => JSON.parse(line)));
-    summary.textContent = `${words.sessions} (${listed.length})`;
-    list.replaceChildren(...makeItems(listed, words, current(), select));
+    list.replaceChildren(...makeItems(listed, words, select));
   }
   async function fetchRows(): Promise<void> {
     const { body } = await fetch("sessions");
@@ -61,20 +57,11 @@ function sortByTime(listed: ListedSession[]): ListedSession[] {
   return listed.sort((a, b) => sortTimeOf(b) - sortTimeOf(a));
 }
 
-function makeItems(
-  listed: ListedSession[],
-  words: Words,
-  current: string | undefined,
-  select: (file: string) => void,
-): Element[] {
+function makeItems(listed: ListedSession[], words: Words, select: (file: string) => void): Element[] {
   const textsFor = ({ file, parent, problem, request, time, calls, compactions, ...each }: ListedSession) => {
     const counts = calls > 0 ? words.counts(calls, compactions) : "";
     const about = facts(parent && words.ofSubagent, problem, dollars(each.dollars), words.time(time), counts);
     return [request || file, about];
   };
-  const rows = makeRows(listed, textsFor, ({ file }) => select(file));
-  const buttons = [...rows.getElementsByTagName("button")];
-  const chosen = buttons[listed.findIndex(({ file }) => file === current)];
-  chosen?.setAttribute("aria-current", "true");
-  return [...rows.children];
+  return [...makeRows(listed, textsFor, ({ file }) => select(file)).children];
 }

@@ -2,11 +2,12 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { get } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { claude, linesOf, own, reply, said, text, user } from "../trace/test-lines.ts";
+import { linesOf, own, reply, text, user } from "../trace/test-lines.ts";
 import type { ListedSession } from "./sessions-list.ts";
 import type { LoadRequest, WorkerReply } from "./worker.ts";
 
@@ -14,12 +15,12 @@ const root = mkdtempSync(join(tmpdir(), "viewer-"));
 after(() => rmSync(root, { recursive: true }));
 
 const program = fileURLToPath(new URL("view.ts", import.meta.url));
-const command = (...args: string[]) => ["--import", import.meta.resolve("tsx"), program, ...args];
+const command = (path?: string) => ["--import", import.meta.resolve("tsx"), program, ...(path ? [path] : [])];
 const env = { ...process.env, BROWSER: "none" };
 
 /** Starts `npm run view` and waits for its address. */
-async function serve(cwd: string, ...args: string[]) {
-  const child = spawn(process.execPath, command(...args), { cwd, env });
+async function serve(cwd: string, path?: string, INIT_CWD = cwd) {
+  const child = spawn(process.execPath, command(path), { cwd, env: { ...env, INIT_CWD } });
   const ended = new Promise((resolve) => child.on("close", resolve));
   after(() => child.kill());
   let errors = "";
@@ -58,7 +59,7 @@ test("the newest run opens, and a subagent is listed below its parent", async ()
   for (const file of [older, offline, child]) write(join(cwd, file), transcript(1, `In ${file}.`));
   utimesSync(join(cwd, older), 1, 1);
   const { url, file, get, listSessions, end } = await serve(cwd);
-  assert.equal(file, offline);
+  assert.equal(file, `your newest session, ${offline}`);
   const rows = (await listSessions()).map(({ file, parent, request, calls }) => [file, parent, request, calls]);
   assert.deepEqual(rows, [
     [offline, undefined, `In ${offline}.`, 1],
@@ -72,21 +73,22 @@ test("the newest run opens, and a subagent is listed below its parent", async ()
   await end();
 });
 
-test("a subagent of Claude Code is listed below its session, whether it has a folder or a session id", async () => {
-  const cwd = join(root, "claude");
-  const main = join(cwd, "one.jsonl");
-  const session = (more: object) => linesOf(claude(0, said("m1", text("Done.")), more));
-  write(main, session({}));
-  write(join(cwd, "one", "subagents", "agent-a.jsonl"), session({ isSidechain: true }));
-  write(join(cwd, "agent-b.jsonl"), session({ isSidechain: true, sessionId: "one" }));
-  const { file, listSessions, end } = await serve(cwd, cwd);
-  assert.equal(file, main);
-  const rows = (await listSessions()).map(({ file, parent, calls }) => [file.slice(cwd.length + 1), parent, calls]);
-  assert.deepEqual(rows.sort(), [
-    ["agent-b.jsonl", main, 1],
-    ["one.jsonl", undefined, 1],
-    ["one/subagents/agent-a.jsonl", main, 1],
-  ]);
+test("without a session of one's own the recorded demo opens, and the page has its name", async () => {
+  const { file, get, end } = await serve(mkdtempSync(join(root, "none-")));
+  assert.equal(file, "the recorded demo");
+  assert.match(await get(""), /&#34;opened&#34;:&#34;demo&#34;/);
+  await end();
+});
+
+test("a path is one of the folder in which npm was started, and the page answers by both names of this machine", async () => {
+  write(join(root, "sub", "one.jsonl"), transcript(1));
+  const { url, file, end } = await serve(root, "one.jsonl", join(root, "sub"));
+  assert.equal(file, join(root, "sub", "one.jsonl"));
+  const { port } = new URL(url);
+  const statusOf = (host: string) =>
+    new Promise((resolve) => get({ port, headers: { host } }, ({ statusCode }) => resolve(statusCode)));
+  const hosts = [`localhost:${port}`, "localhost:8080", `127.0.0.1:${port}`, `example.com:${port}`];
+  assert.deepEqual(await Promise.all(hosts.map(statusOf)), [200, 200, 200, 404]);
   await end();
 });
 
@@ -113,10 +115,12 @@ test("the worker follows a file that grows, starts over when it shrinks and repo
   writeFileSync(file, transcript(2));
   const { url, end } = await serve(root, file);
   const answers: WorkerReply[] = [];
+  const shares: number[] = [];
   let wake = () => {};
   let ask: (event: { data: LoadRequest }) => void = () => {};
   const self = { addEventListener: (_: string, listener: typeof ask) => (ask = listener) };
   const postMessage = (answer: WorkerReply) => {
+    if ("progress" in answer) return shares.push(answer.progress);
     answers.push(answer);
     wake();
   };
@@ -129,6 +133,7 @@ test("the worker follows a file that grows, starts over when it shrinks and repo
   };
   ask({ data: { name: "growing.jsonl", url: `${url}session`, isLive: true } });
   assert.deepEqual(await nextAnswer(), [2, true]);
+  assert.deepEqual(shares.slice(0, 2), [0.5, 0.625]); // all of it is read, and the first of four lines is parsed
   appendFileSync(file, transcript(3).slice(transcript(2).length));
   assert.deepEqual(await nextAnswer(), [3, false]);
   writeFileSync(file, transcript(1));

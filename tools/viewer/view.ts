@@ -8,7 +8,7 @@
  * The page follows a session that is still being written. BROWSER=none prints the address without opening a browser.
  */
 import { spawn } from "node:child_process";
-import { closeSync, createReadStream, existsSync, openSync, readSync, statSync } from "node:fs";
+import { createReadStream, existsSync, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { basename, dirname, join, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
@@ -17,12 +17,11 @@ import { build } from "esbuild";
 import { filesIn, newestFirst, readSessionFile, sessionFiles, subagentsIn } from "../trace/files.ts";
 import { timelineOf } from "../trace/read-timeline.ts";
 import { readRecording } from "../trace/recording.ts";
-import { totalCost } from "./diagnosis.ts";
 import { escapeHtml } from "./format.ts";
 import { labelOf } from "./labels.ts";
 import { WORDS } from "./languages.ts";
-import type { Served } from "./main.ts";
-import type { ListedSession } from "./sessions-list.ts";
+import { totalCost } from "./large-figures.ts";
+import type { ListedSession, Served } from "./sessions-list.ts";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const OWN = [".transcripts", join(".offline", ".transcripts")];
@@ -50,20 +49,8 @@ function findSessions({ places }: Search): { file: string; parent?: string }[] {
   return main.flatMap((file) => [{ file }, ...children.filter(({ parent }) => parent === file)]);
 }
 
-const HEAD = 1_000_000; // bytes: to read a whole file could take half a minute
-
-/** Whether the beginning of a file holds a part of a conversation. */
-function isSession(file: string): boolean {
-  const handle = openSync(file, "r");
-  const head = Buffer.alloc(HEAD);
-  const length = readSync(handle, head);
-  closeSync(handle);
-  try {
-    return readRecording(head.toString("utf8", 0, length)).events.length > 0;
-  } catch {
-    return false; // the list says why
-  }
-}
+const LARGE = 1_000_000; // bytes: it could take half a minute to read such a file just to know that it's a session
+const isSession = (file: string) => statSync(file).size > LARGE || readSessionFile(file).recording !== undefined;
 
 /** Yields a row of JSON as soon as each session has been read. */
 async function* listSessions(files: { file: string; parent?: string }[]): AsyncGenerator<string> {

@@ -1,7 +1,9 @@
 /** What the viewer finds in a session, and its charts. */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { parseHTML } from "linkedom";
+import { SUMMARY } from "../lesson/wording.ts";
 import { sumOf } from "../prices.ts";
 import { sum } from "../trace/numbers.ts";
 import { readTimeline } from "../trace/read-timeline.ts";
@@ -23,75 +25,80 @@ import {
   user,
 } from "../trace/test-lines.ts";
 import { drawChart, MARGIN } from "./context-chart.ts";
-import { diagnose } from "./diagnosis.ts";
 import { WORDS } from "./languages.ts";
-import { lostIn } from "./lost.ts";
-import { sentencesOf } from "./sentences.ts";
+import { largeFigures } from "./large-figures.ts";
+import { lostPaths } from "./lost.ts";
 import { seriesOf, sizesOf } from "./series.ts";
 
-test("lost files are listed once and first, without routes, addresses and status codes", () => {
+test("lost files are listed once, without routes, addresses and names, and on Windows as well", () => {
   const words =
-    "In src/app.ts:12 the route /api/users/list answers 404 on port 8443, see https://example.com/docs/a.html and /work/src/app.ts.";
+    "In src/app.ts:12 the route /api/users/list answers parseUser, see https://example.com/docs/a.html, /work/src/app.ts and D:\\my-app\\src\\view.js.";
   const timeline = readTimeline(linesOf(claude(0, user(words)), continued(2)));
-  const lost = lostIn(timeline.compactions[0] ?? assert.fail()).map(({ kind, text }) => `${kind} ${text}`);
-  assert.deepEqual(lost, ["paths /work/src/app.ts", "values 8443"]);
+  const lost = lostPaths(timeline.compactions[0] ?? assert.fail());
+  assert.deepEqual(lost, ["/work/src/app.ts", "D:/my-app/src/view.js"]);
 });
 
-// --- the diagnosis ---------------------------------------------------------------------------------------------------
+// --- the four figures ------------------------------------------------------------------------------------------------
 
-test("the diagnosis adds up what the calls cost and what the cache misses cost", () => {
-  const { dollars = 0, sent, missed, dearest, calls } = diagnose(readTimeline(claudeSession));
-  assert.deepEqual([calls, sent], [4, 9_003 + 13_001 + 13_201 + 8_701]);
+/** Reads a figure as one line of text, and the steps that it links to. */
+function figuresOf(session: string) {
+  return largeFigures(readTimeline(session), WORDS.en).map(({ about, value, unit = "", sentence }) => {
+    const steps = sentence.flatMap((part) => (typeof part === "string" ? [] : part.step));
+    const said = sentence.map((part) => (typeof part === "string" ? part : part.text)).join("");
+    return { said: `${about}: ${value} ${unit}. ${said}`, steps };
+  });
+}
+
+test("the figures add up what the calls and the cold calls cost", () => {
+  const [cost, , cold] = figuresOf(claudeSession);
   // claude-opus-5-5: $4 and $20 a million; writing takes 1.25 of that, reading 0.05
   const million = 4 * (6 + 1.25 * (9_000 + 4_000 + 13_200 + 700) + 0.05 * (9_000 + 8_000)) + 20 * (50 + 60 + 20 + 20);
-  assert.ok(Math.abs(dollars - million / 1e6) < 1e-9, `${dollars} ${million / 1e6}`);
-  assert.deepEqual([missed.tokens, missed.causes.length, dearest], [13_001, 1, 2]);
-  const [cause] = missed.causes;
-  assert.deepEqual([cause?.why, cause?.count, cause?.at], ["changed", 1, 2]);
-  assert.ok(Math.abs((missed.dollars ?? 0) - (4 * 1.25 * 13_001) / 1e6) < 1e-5, `${missed.dollars}`);
+  assert.ok(cost?.said.startsWith(`Cost: $${(million / 1e6).toFixed(2)} . 4 model calls.`), cost?.said);
+  assert.deepEqual(cost?.steps, [{ call: 2 }]);
+  const paid = (4 * 1.25 * 13_001) / 1e6; // what wasn't read again, though it was there
+  assert.ok(cold?.said.startsWith("Cold calls: 1 of 4."), cold?.said);
+  assert.ok(cold?.said.includes(`$${paid.toFixed(3)}`) && cold.said.includes(WORDS.en.causes.changed), cold?.said);
+  assert.deepEqual(cold?.steps, [{ call: 2 }]);
 });
 
-test("the diagnosis names what fills the largest prompt, and the file whose repeated reads took the most", () => {
-  const files = [9_000, 2_000, 500, 500, 2_000, 1];
-  const paths = ["/big.ts", "/a.ts", "/b.ts", "/b.ts", "/a.ts", "/c.ts"];
-  let tokens = 1_000;
-  const rounds = files.flatMap((size, i) => {
-    const call = use(`${i}`, "Read", { file_path: paths[i] });
-    const round = [
-      claude(1, billed(`m${i}`, [0, tokens, 3, 8], call)),
-      claude(1, user([result(`${i}`, "x".repeat(size))])),
-    ];
-    tokens += Math.round((size + 200) / 4);
-    return round;
-  });
-  const end = claude(2, billed("m9", [0, tokens, 3, 8], text("Read.")));
-  const { top, largest, readAgain } = diagnose(readTimeline(linesOf(claude(0, user("Read.")), ...rounds, end)));
-  const [first, second] = top;
-  assert.deepEqual([first?.series, second?.series], [{ kind: "result", tool: "Read" }, { kind: "unexplained" }]);
-  assert.equal(largest, 6);
-  assert.equal(Math.round(10 * (first?.share ?? 0)), 8);
-  assert.deepEqual([readAgain?.path, readAgain?.count, readAgain?.at], ["/a.ts", 2, 5]);
+test("the figures name what fills the largest prompt, and what of it isn't in the file", () => {
+  const read = claude(1, billed("m1", [0, 2_000, 3, 8], use("1", "Read", { file_path: "/a.ts" })));
+  const results = claude(1, user([result("1", "x".repeat(30_000))]));
+  const end = claude(2, billed("m2", [0, 12_000, 3, 8], text("Read.")));
+  const [, largest] = figuresOf(linesOf(claude(0, user("Read.")), read, results, end));
+  assert.match(
+    largest?.said ?? "",
+    /^Largest prompt: 12,003 tokens\. At call 2, 1% .*: 83% results of Read\. 17% isn't in the file/,
+  );
 });
 
-test("the diagnosis has the cost of summaries if the file does, and admits unknown prices, counts and summary costs", () => {
-  const unknown = diagnose(readTimeline(linesOf(own(user("Hello.")), own(reply(text("Yes."))))));
-  assert.deepEqual([unknown.calls, unknown.dollars, unknown.isCounted], [1, undefined, false]);
-  const [cost, misses] = sentencesOf(unknown, WORDS.en).map(({ sentence }) => sentence.join(""));
-  assert.ok(cost?.includes(WORDS.en.diagnosis.unpriced), cost);
-  assert.equal(misses, WORDS.en.diagnosis.uncounted);
-  const { dollars = 0, sent, summaries } = diagnose(readTimeline(openedByCompaction));
-  assert.ok(dollars > 0);
-  assert.deepEqual([sent, summaries], [69_002, { count: 1, dollars: undefined }]);
-  const paid = used([0, 0, 1_000, 1_000], { model: "claude-sonnet-5-5" });
-  const known = diagnose(readTimeline(linesOf(own(user("Hello.")), paid, rewrite("auto", [summary]))));
-  assert.deepEqual(known.summaries, { count: 1, dollars: (2 * 1_000 + 10 * 1_000) / 1e6 });
+test("costs of summaries are counted if the file has them, and unknown prices, counts and summaries are admitted", () => {
+  const say = WORDS.en.figures;
+  const [sent, largest, cold] = figuresOf(linesOf(own(user("Hello.")), own(reply(text("Yes.")))));
+  assert.ok(sent?.said.startsWith("Sent: about ") && sent.said.includes(say.unpriced), sent?.said);
+  assert.ok(largest?.said.startsWith("Largest prompt: about "), largest?.said);
+  assert.ok(cold?.said.includes(say.uncounted), cold?.said);
+  const model = "claude-sonnet-5-5";
+  const asked = [used([0, 0, 1_000, 1_000], { model }), own(reply(text("Yes.")))];
+  const summarized = [used([0, 0, 1_000, 1_000], { model }), rewrite("auto", [summary])];
+  const other = user([text(`${SUMMARY} Transcript: t.jsonl]\n\nMore.`)]);
+  const [cost] = figuresOf(linesOf(own(user("Hello.")), ...asked, ...summarized, rewrite("auto", [other])));
+  // $2 and $10 a million
+  for (const part of ["$0.024", say.summaries(1, "$0.012"), say.otherSummaries(1)])
+    assert.ok(cost?.said.includes(part), cost?.said);
 });
 
-test("a cache miss is explained with how long the cache lives and how much was read from it", () => {
-  const late = [claude(30, user("More.")), claude(30, billed("m5", [0, 8_800, 1, 1], text("More.")))];
-  const { missed, ...modelCall } = readTimeline(claudeSession + linesOf(...late)).modelCalls[4] ?? assert.fail();
-  const sentence = missed ? WORDS.en.missed(missed, modelCall) : "";
-  assert.match(sentence, /17 min had passed .* lives 5 min\. None of 8,801 tokens/);
+test("a compaction whose messages aren't in the file took what isn't in the file", () => {
+  const [, , , taken] = figuresOf(openedByCompaction);
+  assert.match(
+    taken?.said ?? "",
+    /^Taken by compactions: 929,657 tokens\. .* mostly what isn't in the file \(9\d\d,\d+\)/,
+  );
+});
+
+test("a rehearsal has no price", () => {
+  const [figure] = figuresOf(readFileSync(new URL("../docs/runs/demo.jsonl", import.meta.url), "utf8"));
+  assert.ok(figure?.said.includes(WORDS.en.figures.unpriced), figure?.said);
 });
 
 test("the series of each prompt add up to its size", () => {
@@ -125,15 +132,15 @@ test("the axis spans the prompts, but neither a distant window nor what came bef
 
 test("in a long session calls share columns, but the most expensive call is drawn, and signs don't overlap", () => {
   const calls = Array.from({ length: 2_000 }, (_, i) => {
-    const sizes = i === 1_001 ? [0, 50_000, 3, 10] : [50_000, 10, 3, 10];
+    const sizes = i % 2 === 0 ? [50_000, 10, 3, 10] : [0, i === 1_001 ? 90_000 : 50_000, 3, 10];
     return [claude(i, user(`Request ${i}.`)), claude(i, billed(`m${i}`, sizes, text("Yes.")))];
   });
   const session = linesOf(...calls.flat());
   const { timeline, top, chart, texts } = chartOf(session, "cost");
   const largest = Math.max(...timeline.modelCalls.map(({ cost }) => sumOf(cost)));
-  assert.deepEqual([top, texts.includes("$0.25")], [largest, true]);
+  assert.deepEqual([top, texts.includes(`$${largest.toFixed(2)}`)], [largest, true]);
   const paths = [...chart.querySelectorAll("path[fill^='var(--cv']")].map((path) => path.getAttribute("d") ?? "");
   assert.match(paths.join(), new RegExp(`,${MARGIN.top}L`), "the expensive call reaches the top");
-  const titles = [...chartOf(session, "context").chart.querySelectorAll("title")].length;
-  assert.ok(titles > 30 && titles <= 60, `${titles} of 2,000 requests are marked`);
+  const signs = chartOf(session, "context").chart.querySelectorAll('g[fill="var(--cv-cold)"] path').length;
+  assert.ok(signs > 30 && signs <= 60, `${signs} of 1,000 cold calls are marked`);
 });
