@@ -95,10 +95,10 @@ export function makeModelCall(timeline: Timeline, call: number, words: Words, op
     make("p", {}, facts(describePrompt(timeline, call, words), model, time ? words.time(time) : "")),
     missed ? make("p", {}, words.missed(missed)) : "",
     strip.element,
+    reader.element,
     makeKinds(timeline, words, valueAt),
     makeLegend(listPaid(modelCall, words)),
     request ? make("p", {}, words.requestOf(modelCall.request + 1, labelOf(request))) : "",
-    reader.element,
     makeLargest(blocks, reader, words),
   );
   const showBlock = (id?: number) => {
@@ -171,9 +171,9 @@ export function makeCompaction(
     upper ?? "",
     make("h3", {}, words.named(words.after, words.sized(after))),
     lower ?? "",
-    makeKinds(timeline, words),
-    make("p", { className: "cv-quiet" }, words.pale),
     reader.element,
+    make("p", { className: "cv-quiet" }, words.pale),
+    makeKinds(timeline, words),
     makeLost(lostPaths(compaction), words),
   );
   const showBlock = (id?: number) => {

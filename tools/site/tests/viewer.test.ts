@@ -19,7 +19,7 @@ const demo = readFileSync(join(ROOT, "tools/docs/runs/demo.jsonl"), "utf8");
 const demoCalls = readTimeline(demo).modelCalls.length;
 
 const says = (page: Page, hasText: string) =>
-  page.locator(".context-viewer :is(.cv-status, .cv-diagnosis)").filter({ hasText }).waitFor();
+  page.locator(".context-viewer :is(.cv-status, .cv-figures)").filter({ hasText }).waitFor();
 async function openFile(page: Page, file: File | string, text: string): Promise<void> {
   await page.setInputFiles(".context-viewer input[type=file]", file);
   await says(page, text);
@@ -45,13 +45,30 @@ test("without JavaScript the viewer is a picture", async () => {
   });
 });
 
-test("a link in the diagnosis brings its model call into sight", async () => {
+test("what is selected is in sight below the chart, and Back leads to the selection before", async () => {
   for (const viewport of [WIDE, PHONE])
     await inViewer({ viewport }, async (page) => {
-      await page.locator(".cv-diagnosis a").first().click();
-      const { y = -1 } = (await page.locator(".cv-detail h2").first().boundingBox()) ?? {};
-      const bar = viewport === WIDE ? 64 : 0; // the site's navigation
-      assert.ok(y >= bar && y < viewport.height / 2, `the model call is at ${y}`);
+      const start = page.url();
+      const heading = page.locator(".cv-detail h2");
+      const isInSight = async (text: RegExp) => {
+        await heading.filter({ hasText: text }).waitFor();
+        const { y = -1 } = (await heading.boundingBox()) ?? {};
+        const strip = await page.locator(".cv-strip").first().boundingBox();
+        const bar = viewport === WIDE ? 64 : 0; // the site's navigation
+        assert.ok(y >= bar && strip && strip.y + strip.height <= viewport.height, `the heading is at ${y}`);
+      };
+      await page
+        .locator(".cv-chart")
+        .first()
+        .click({ position: { x: 150, y: 150 } });
+      await isInSight(/Model call \d+/);
+      await page.locator(".cv-rows button", { hasText: "before call 20" }).click();
+      await isInSight(/Compaction before call 20/);
+      await page.goBack();
+      await isInSight(/Model call \d+/);
+      await page.goBack();
+      await page.waitForURL(start);
+      await heading.filter({ hasText: "Model call 61" }).waitFor();
     });
 });
 
