@@ -1,6 +1,7 @@
 /** The four large figures: what a session cost, its largest prompt, its cold calls, and what compactions took. */
+
+import { sumOf } from "../prices.ts";
 import { groupBy, largestOf, sum, whole } from "../trace/numbers.ts";
-import { sumOf } from "../trace/prices.ts";
 import {
   type Compaction,
   dollarsOf,

@@ -50,22 +50,24 @@ test("what is selected is in sight below the chart, and Back leads to the select
     await inViewer({ viewport }, async (page) => {
       const start = page.url();
       const heading = page.locator(".cv-detail h2");
+      const bar = viewport === WIDE ? 64 : 0; // the site's navigation
       const isInSight = async (text: RegExp) => {
         await heading.filter({ hasText: text }).waitFor();
-        const { y = -1 } = (await heading.boundingBox()) ?? {};
-        const strip = await page.locator(".cv-strip").first().boundingBox();
-        const bar = viewport === WIDE ? 64 : 0; // the site's navigation
-        assert.ok(y >= bar && strip && strip.y + strip.height <= viewport.height, `the heading is at ${y}`);
+        await page.waitForFunction((bar) => {
+          const { top = -1 } = document.querySelector(".cv-detail h2")?.getBoundingClientRect() ?? {};
+          const { bottom = 1e6 } = document.querySelector(".cv-strip")?.getBoundingClientRect() ?? {};
+          return top >= bar && bottom <= innerHeight + 1;
+        }, bar);
       };
       await page
         .locator(".cv-chart")
         .first()
         .click({ position: { x: 150, y: 150 } });
-      await isInSight(/Model call \d+/);
+      await isInSight(/Model call (?!61)/);
       await page.locator(".cv-rows button", { hasText: "before call 20" }).click();
       await isInSight(/Compaction before call 20/);
       await page.goBack();
-      await isInSight(/Model call \d+/);
+      await isInSight(/Model call (?!61)/);
       await page.goBack();
       await page.waitForURL(start);
       await heading.filter({ hasText: "Model call 61" }).waitFor();
