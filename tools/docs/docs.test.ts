@@ -142,7 +142,7 @@ test("a wrong directive is reported, with what it could say instead", async () =
   assert.deepEqual(await check(`${page}\nIt is <!--= const s01 X -->1<!--/-->`), [
     "1: changes s03: there is no lesson s03; there are s01",
     "3: heading s01: there is no kind heading; there are file, region, changes, diff, run, lessons, measured, bench",
-    '5: region s01 config: "X": the region has no line with X',
+    '5: region s01 config: "X": the region has no line with X; quote one here',
     "7: region s01 config: X: there is no declaration X; there are STEP, LIMIT",
     "9: region s01 X: X: there is no region X; there are config, count",
     "11: const s01 X: there is no constant X; there are STEP, LIMIT",
@@ -198,7 +198,9 @@ test("a Chinese page that is behind its English page is a warning, but generated
   assert.match(changed.warnings.join(), /^docs\/zh\/page\.md:6: "Two" in docs\/page\.md has changed: compare/);
   write("docs/page.md", `# Page\n\n${run}\n## Two\n\n## Three\n`);
   const longer = await processPages("check", root);
-  assert.deepEqual(longer.warnings, ["docs/zh/page.md: it has 2 sections, and docs/page.md has 3"]);
+  assert.deepEqual(longer.warnings, [
+    "docs/zh/page.md: it has 2 sections, and docs/page.md has 3: write the same ones",
+  ]);
   rmSync(join(root, "docs/zh"), { recursive: true });
 });
 

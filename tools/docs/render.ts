@@ -38,7 +38,7 @@ function pick(lesson: Lesson, region: Lines, list: string): Lines[] {
   const parts = new Map([...lesson.parts].filter(([, { from, to }]) => from >= region.from && to <= region.to));
   const lineWith = (text: string, from: number) => {
     const i = codeOf(lesson, { from, to: region.to }).findIndex((line) => line.includes(text));
-    if (i < 0) throw new Error(`the region has no line with ${text}`);
+    if (i < 0) throw new Error(`the region has no line with ${text}; quote one here`);
     return from + i;
   };
   for (const [, first, last, name = ""] of list.matchAll(/(?:"(.+?)"(?: to "(.+?)")?|(\w[\w ]*))(?:, |$)/g)) {
@@ -163,7 +163,8 @@ const VALUES: Kinds = {
   bench(args, { root }) {
     const [path = "", digits = "0"] = args.split(" ");
     const value = path.split(".").reduce<unknown>((all, key) => Object(all)[key], benchResults(root));
-    if (typeof value !== "number") throw new Error(`tools/bench/public.json has no number at ${path}`);
+    if (typeof value !== "number")
+      throw new Error(`tools/bench/public.json has no number at ${path}; name another here`);
     return value.toLocaleString("en-US", { maximumFractionDigits: Number(digits) });
   },
 };

@@ -53,7 +53,7 @@ export function checkTranslation(root: string, page: Page, report: Report, warn:
   }
   const [english, chinese] = [sectionsOf(original), sectionsOf(page)];
   if (english.length !== chinese.length) {
-    warn(page.file, `it has ${chinese.length} sections, and ${file} has ${english.length}`);
+    warn(page.file, `it has ${chinese.length} sections, and ${file} has ${english.length}: write the same ones`);
     return;
   }
   for (const [i, { line, text }] of chinese.entries()) {
