@@ -41,6 +41,8 @@ export async function tryCase(
     let body: object | string = typeof sends === "string" ? sends : { ...BASE, ...sends };
     if (edit && typeof sends === "object") {
       if (talk.trouble) throw new Error(`no conversation with signed thinking: ${talk.trouble}`);
+      const thoughtless = talk.replies.findIndex(({ content }) => content[0]?.type !== "thinking");
+      if (thoughtless >= 0) throw new Error(`the model did not think before its call ${thoughtless + 1}`);
       const { system, tools } = START;
       const conversation = structuredClone({ system, tools, messages: talk.messages });
       edit(conversation);
