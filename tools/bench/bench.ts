@@ -72,9 +72,7 @@ function showProgress(done: number, total: number): void {
   if (process.stderr.isTTY) process.stderr.write(done < total ? `\r${done} of ${total} replays` : "\r\x1b[K");
 }
 
-type Flags = { all?: boolean; json?: string; public?: string };
-
-async function measure(flags: Flags, files: string[]): Promise<void> {
+async function measure(flags: { all?: boolean; json?: string; public?: string }, files: string[]): Promise<void> {
   const list = join(ROOT, "tools/bench/public.tsv");
   const listed = flags.public ? await fetchSessions(list, userPath(flags.public)) : [];
   const paths = [...listed, ...files.map(userPath)];

@@ -56,8 +56,7 @@ function updateFile({ runEdit, runWrite }: Lesson, call: Anthropic.ToolUseBlockP
 // --- the session that is replayed ------------------------------------------------------------------------------------
 
 type Note = Pick<Call, "isSummary" | "edits">;
-const END: Round["reply"] = [{ type: "text", text: "(the recording ends here)" }];
-const NO_ROUND: Round = { reply: END, results: [], time: 0 };
+const NO_ROUND: Round = { reply: [{ type: "text", text: "(the recording ends here)" }], results: [], time: 0 };
 
 let replays = 0;
 let now = 0; // in the session
@@ -69,8 +68,7 @@ process.env.ANTHROPIC_BASE_URL = server.url;
 async function replay({ strategy, file, session }: Job): Promise<Replayed> {
   for (const name of readdirSync(".")) rmSync(name, { recursive: true });
   const s06: Lesson = await import(pathToFileURL(file).href);
-  const isTextbook = strategy.startsWith("textbook");
-  const runTurn = isTextbook ? textbook(s06, strategy === "textbook, cached") : s06.runTurn;
+  const runTurn = strategy.startsWith("textbook") ? textbook(s06, strategy === "textbook, cached") : s06.runTurn;
   const player = playRecording(s06, session);
   s06.TODO.items = [];
   const options = {

@@ -1,10 +1,7 @@
 /** The bench compares these strategies: s06 with other constants, and the textbook with its own loop. */
 
-export type Strategy = {
-  name: string;
-  /** New values for constants of s06, as source text. */
-  constants?: Record<string, string>;
-};
+/** `constants` has new values for constants of s06, as source text. */
+export type Strategy = { name: string; constants?: Record<string, string> };
 
 const FIVE_MINUTES = { HOUR: "0" }; // no pause is shorter, so s06 never asks for an hour
 const NEVER = { THRESHOLD: "Infinity", COLD_SAVINGS: "Infinity", RESULT_LIMIT: "Infinity" };

@@ -52,7 +52,7 @@ export function textbook(s06: Lesson, isCached: boolean): Lesson["runTurn"] {
 const blocksOf = ({ content }: Messages[number]) => (typeof content === "string" ? [] : content);
 
 /** Puts a cache mark after the last cleared result. The prompt up to there stays the same. */
-function markCleared(messages: Messages): void {
+export function markCleared(messages: Messages): void {
   const results = messages.flatMap(blocksOf).filter((block) => block.type === "tool_result");
   const last = results.findLast(({ content }) => String(content).startsWith(CLEARED));
   for (const result of results) result.cache_control = result === last ? CACHE : undefined;

@@ -42,19 +42,6 @@ test("a session of Claude Code becomes turns and rounds, with the lessons' tools
   assert.deepEqual([results, round?.time], [["const a = 1;\nlet b;", "result of t2"], 240_000]);
 });
 
-test("a result is understood even if it comes before its call in the file", () => {
-  const file = put(
-    "parallel.jsonl",
-    line(null, "a", 1, user("Look.")),
-    line("a", "b", 2, said("m1", use("t1", "Bash"))),
-    line("b", "c", 3, user([result("t2", "  5→const a = 1;")])),
-    line("b", "d", 3, said("m1", use("t2", "Read", { file_path: "/app/a.ts" }))),
-    line("d", "e", 3, user([result("t1")])),
-  );
-  const results = readSession(file).turns[0]?.rounds[0]?.results.map(({ content }) => content);
-  assert.deepEqual(results, ["result of t1", "const a = 1;"]);
-});
-
 test("a transcript of s06 continues across compactions, without refused requests, broken lines and notes of a stop", () => {
   const file = put(
     "own.jsonl",
