@@ -196,6 +196,9 @@ onEach("runCall", { s01 }, (lesson) => {
     assert.match(text, /^HEAD\n1\n2\n/);
     assert.match(text, /49999\n50000\nTAIL\n\(exit code 3\)$/);
     assert.match(text, /\n.*\b50000 characters.*\n/, "a note says that it was cut");
+    const approve = () => Promise.reject(new Error("no ".repeat(30_000)));
+    const refused = await loop(lesson, [bash("true"), say("ok")], { approve });
+    assert.equal(refused.results[0]?.text.length, text.length, "an error has no more characters");
   });
 });
 

@@ -279,17 +279,13 @@ onEach("runEdit", { s02 }, (lesson) => {
     fs.writeFileSync("f", "x = 1;\nx = 1;\ny = 2;\n");
     assert.throws(() => runEdit("f", "x = 1;", "y"), /more than once in f\b/);
     assert.throws(() => runEdit("f", "X = 1;", "y"), /not occur in f\b/);
+    fs.writeFileSync("overlap", "}\n}\n}\n");
+    assert.throws(() => runEdit("overlap", "}\n}\n", "}\n"), /more than once/);
     assert.equal(contentOf("f"), "x = 1;\nx = 1;\ny = 2;\n");
     fs.linkSync("f", "other"); // keeps the old content if f is replaced by a rename
     runEdit("f", "1;\ny = 2", "1;\ny = 3");
     assert.equal(contentOf("f"), "x = 1;\nx = 1;\ny = 3;\n");
     assert.equal(contentOf("other"), "x = 1;\nx = 1;\ny = 2;\n", "it's replaced at once, as by write_file");
-  });
-
-  test("edit_file counts occurrences that overlap", () => {
-    fs.writeFileSync("f", "}\n}\n}\n");
-    assert.throws(() => runEdit("f", "}\n}\n", "}\n"), /more than once/);
-    assert.equal(contentOf("f"), "}\n}\n}\n");
   });
 
   /** Returns what is left of a text after an edit. */

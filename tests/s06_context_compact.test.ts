@@ -124,11 +124,7 @@ const fileOf = (name: string, size: number) => fs.writeFileSync(name, `${name} `
 const savedAsPrinted = (printed: string) => Number(/(\d+) tokens/.exec(printed)?.[1]);
 /** Returns the path of a saved result. */
 const savedIn = (result = "") => /^Output too large\. Saved to: (.*)$/m.exec(result)?.[1];
-const savedOf = (result = "") =>
-  fs.readFileSync(
-    savedIn(result) ?? assert.fail(`no line "Output too large. Saved to: …" in: ${result.slice(0, 200)}`),
-    "utf8",
-  );
+const savedOf = (result = "") => fs.readFileSync(savedIn(result) ?? assert.fail(result.slice(0, 200)), "utf8");
 beforeEach(() => {
   emptyWorkspace();
   Object.assign(server, { contextLimit: 200_000, reportedUsage: undefined });
@@ -1136,12 +1132,6 @@ onEachAtOnce("main", { s06 }, false, () => {
         1,
       );
     assert.match(run.screen(), / of 167000 tokens/);
-  });
-
-  test("a request of several lines is no command, whatever it begins with", async (t) => {
-    const run = await start(t, lesson, ["/compact this\nand that"], { replies: [say("ok")] });
-    assert.equal(await run.ended, 0, run.screen());
-    assert.deepEqual(run.journal[0]?.request.messages, [user("/compact this\nand that")]);
   });
 
   test("continues the transcript written last with -c or --continue, and any with --resume; other words are a request", async (t) => {
