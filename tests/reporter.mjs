@@ -2,6 +2,7 @@
 // of the failed tests, the time and the counts. It's plain JavaScript because Node 20 loads reporters before tsx.
 
 import { relative } from "node:path";
+import { fileURLToPath } from "node:url";
 
 /** Turns the events of a run into text. The last line is `N passed, N failed`, and `, N skipped` if any were. */
 export default async function* report(events) {
@@ -13,19 +14,18 @@ export default async function* report(events) {
   yield `${run.passed} passed, ${run.failed.length} failed${run.skipped > 0 ? `, ${run.skipped} skipped` : ""}\n`;
 }
 
-/** What to do with an event. Some return a text to print. The runner passes on the events of one suite after the other. */
+/** What to do with an event. Some return a text to print. The events of tests come in the order of their suites. */
 const HANDLERS = {
   "test:stderr": ({ file, message }, { stderr }) => {
     stderr[file] = (stderr[file] ?? "") + message; // says why a suite crashed
   },
-  "test:dequeue": (data, run) => {
-    if (isSuite(data)) run.suite = relative(process.cwd(), data.file); // its tests may be defined in other files
-  },
-  "test:start": ({ name, nesting }, run) => {
+  "test:start": ({ name, file, nesting }, run) => {
     run.path = [...run.path.slice(0, nesting), name]; // the groups that a test is in, and its own name
+    if (/\.test\.ts$/.test(file)) run.suite = nameOf(file); // a group may be described in another file
   },
-  "test:complete": (data, { suite }) =>
-    isSuite(data) ? `${secondsIn(data.details.duration_ms)}  ${suite}\n` : undefined,
+  "test:complete": (data) => {
+    if (isSuite(data)) return `${secondsIn(data.details.duration_ms)}  ${nameOf(data.file)}\n`;
+  },
   "test:pass": ({ details, skip }, run) => {
     if (details.type !== "suite") run[skip === undefined ? "passed" : "skipped"]++; // a group isn't counted
   },
@@ -37,6 +37,7 @@ const HANDLERS = {
 };
 
 const isSuite = ({ name, file }) => name === file;
+const nameOf = (file) => relative(process.cwd(), file.startsWith("file:") ? fileURLToPath(file) : file); // Node 20 has the URL
 const secondsIn = (ms) => `${(ms / 1_000).toFixed(1).padStart(6)} s`;
 
 /** What a crashed suite printed, the message of the error, and the lines of this project in its stack, all indented. */
