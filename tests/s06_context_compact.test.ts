@@ -557,9 +557,11 @@ onEach("isColdRequest", { s06 }, () => {
   test("counts a pause once: not a request that never reached the server, nor the call after an error, nor --resume", async () => {
     const talk = talkTo(s06);
     await ttlsAfter(0, talk);
-    talk.state.lastCall -= 1_000 * SHORT;
     const signal = AbortSignal.abort(new Error("interrupted"));
-    for (let i = 0; i < 2; i++) await watch(() => s06.runTurn(talk.messages, "stop", { ...talk.options, signal }));
+    for (let i = 0; i < 2; i++) {
+      talk.state.lastCall -= 1_000 * SHORT;
+      await watch(() => s06.runTurn(talk.messages, "stop", { ...talk.options, signal }));
+    }
     server.fail({ kind: "status", status: 529, retryAfter: 0.001 });
     expectRejection(/Overloaded/);
     assert.deepEqual(await ttlsAfter(0, talk), [undefined, undefined, undefined], "a call, a retry and the next call");
