@@ -298,7 +298,7 @@ function checkOpen(open: string[], request: string, error: unknown, entries: Jou
   if (/request is too long|refused/.test(`${error}`)) return open;
   const isRejected = [400, 413].includes(Object(error).status) && !/credit/.test(`${error}`);
   if (!isRejected) return [...open, request, NOTE];
-  const left = openIn(messages); // the unanswered part was dropped
+  const left = openIn(messages); // the unseen part was dropped
   const requests = (texts: string[]) => texts.filter((text) => text !== NOTE);
   assert.deepEqual(requests(left), requests([...open, request]).slice(0, requests(left).length));
   assert.equal(left.at(-1) ?? NOTE, NOTE);
