@@ -1,120 +1,160 @@
 /**
- * Says whether the lessons run on a server, then sends it the local server's cases and prints how its answers differ.
+ * Says whether the lessons run on a server, by sending it three requests as they do. With --all, it also sends the local
+ * server's cases, and prints how the answers differ.
  *
- *     npm run conformance                   the real API, with your key, for about $0.14
- *     npm run conformance -- --server URL   a compatible server
+ *     npm run conformance                    the server that the lessons use
+ *     npm run conformance -- --server URL    another one
+ *     npm run conformance -- --all           about $0.14 on the real API
  */
 import { existsSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
-import { type Answer, BASE, CASES, type Case, isLarge, START } from "./cases.ts";
-import { ask, converse, describeServer, TALK_REPLIES, type Talk, wordsOf } from "./talk.ts";
+import { type Answer, BASE, CACHE, CASES, type Case, isLarge, START, SUMMARIZED } from "./cases.ts";
 
 const CREDENTIALS = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"];
 
-type Verdict = "same" | "reworded" | "differs" | "not tried";
-/** The reason is why the case couldn't be tried. */
-type Result = { verdict: Verdict; answer?: Answer; reason?: string };
+// --- do the lessons run there? ---------------------------------------------------------------------------------------
 
-// --- one case --------------------------------------------------------------------------------------------------------
+type Conversation = Pick<Anthropic.MessageStreamParams, "system" | "tools" | "messages">;
+export type Talk = { messages: Anthropic.MessageParam[]; replies: Anthropic.Message[] };
 
-/** Returns whether a text begins as expected, where a `…` stands for any text. */
-function fits(text: string, expected: string): boolean {
-  const parts = expected.split("…").map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
-  return new RegExp(`^${parts.join("[^]*")}`).test(text);
+/** Sends a conversation with the lessons' own settings, and returns the reply. */
+async function hear(client: Anthropic, conversation: Conversation): Promise<Anthropic.Message> {
+  const thinking = process.env.THINKING === "off" ? undefined : SUMMARIZED;
+  const settings = { model: BASE.model, max_tokens: 32_000, thinking, cache_control: CACHE };
+  const stream = client.messages.stream({ ...settings, ...conversation });
+  stream.on("error", () => {}); // or an early one would end the program
+  const { response } = await stream.withResponse();
+  if (response.headers.get("content-type")?.includes("event-stream")) return stream.finalMessage();
+  stream.abort();
+  throw new Error("it doesn't stream, and the lessons only read streams");
 }
 
-function compareAnswers(answer: Answer, expected: Answer): Verdict {
-  if (answer.status !== expected.status) return "differs";
-  if (answer.status === 200) return answer.message === expected.message ? "same" : "differs";
-  return fits(answer.message, expected.message) ? "same" : "reworded";
+/** Has a conversation of several replies. Throws if one of them makes no call. */
+export async function converse(client: Anthropic, count: number): Promise<Talk> {
+  const messages = [...START.messages];
+  const replies: Anthropic.Message[] = [];
+  while (replies.length < count) {
+    const reply = await hear(client, { ...START, messages });
+    replies.push(reply);
+    const calls = reply.content.filter((block) => block.type === "tool_use");
+    if (calls.length === 0) throw new Error(`the model made no call in reply ${replies.length}, but it was asked to`);
+    const results = calls.map(({ id }) => ({ type: "tool_result" as const, tool_use_id: id, content: "135" }));
+    messages.push({ role: "assistant", content: reply.content }, { role: "user", content: results });
+  }
+  return { messages, replies };
 }
 
-/** Tries a case. Never throws. */
-export async function tryCase(
-  client: Anthropic,
-  { edit, sends, headers, expected }: Case,
-  talk: Talk,
-): Promise<Result> {
+/** Sends a plain request, one with a tool, and one that returns the tool's result. Throws if one of them fails. */
+async function tryLessons(client: Anthropic): Promise<void> {
+  await hear(client, { messages: BASE.messages });
+  const { messages } = await converse(client, 1);
+  await hear(client, { ...START, messages });
+}
+
+// --- the table of cases ----------------------------------------------------------------------------------------------
+
+/** The reason is why a case couldn't be tried. */
+type Result = { verdict: "same" | "reworded" | "differs" | "not tried"; answer?: Answer; reason?: string };
+
+/** Sends a request unchanged. Throws if there is no answer to it. */
+export async function ask(client: Anthropic, body: object | string, headers: Case["headers"] = {}): Promise<Answer> {
+  try {
+    await client.post("/v1/messages", { body, headers: { "content-type": "application/json", ...headers } });
+    return { status: 200, message: "" };
+  } catch (error) {
+    // A wrong key, too many requests or a broken connection says nothing about the request.
+    const isAnswer = error instanceof Anthropic.APIError && [400, 404, 413, 422].includes(error.status);
+    const isExpected = error instanceof Anthropic.AuthenticationError && headers["x-api-key"] === null;
+    if (!isAnswer && !isExpected) throw error;
+    return { status: error.status, message: error.apiMessage ?? "without the API's kind of error" };
+  }
+}
+
+/** Tries a case, for which some need a conversation in which each reply has thinking and a call. Never throws. */
+export async function tryCase(client: Anthropic, each: Case, talk: Talk | Error): Promise<Result> {
+  const { edit, sends, headers, expected } = each;
   try {
     let body: object | string = typeof sends === "string" ? sends : { ...BASE, ...sends };
     if (edit && typeof sends === "object") {
-      if (talk.trouble) throw new Error(`no conversation with signed thinking: ${talk.trouble}`);
+      if (talk instanceof Error) throw talk;
       const thoughtless = talk.replies.findIndex(({ content }) => content[0]?.type !== "thinking");
       if (thoughtless >= 0) throw new Error(`the model did not think before its call ${thoughtless + 1}`);
-      const { system, tools } = START;
-      const conversation = structuredClone({ system, tools, messages: talk.messages });
+      const conversation = structuredClone({ ...START, messages: talk.messages });
       edit(conversation);
       body = { ...BASE, ...conversation, ...sends };
     }
     const answer = await ask(client, body, headers);
-    return { verdict: compareAnswers(answer, expected), answer };
+    if (answer.status !== expected.status) return { verdict: "differs", answer };
+    const [beginning = ""] = expected.message.split("…");
+    return { verdict: answer.message.startsWith(beginning) ? "same" : "reworded", answer };
   } catch (error) {
-    return { verdict: "not tried", reason: error instanceof Error ? error.message : `${error}` };
+    return { verdict: "not tried", reason: reasonOf(error) };
   }
 }
 
-// --- the whole table -------------------------------------------------------------------------------------------------
-
-const shorten = (name: string) => (name.length > 96 ? `${name.slice(0, 95)}…` : name);
-
+function reasonOf(error: unknown): string {
+  if (error instanceof Anthropic.APIError && error.apiMessage) return `${error.status} ${error.apiMessage}`;
+  return error instanceof Error ? error.message : String(error);
+}
+const wordsOf = ({ status, message }: Answer) => (status === 200 ? "accepted" : `${status} ${message}`);
 type Print = (line: string) => void;
 
-function printResult({ name, expected }: Case, { verdict, answer, reason }: Result, print: Print): void {
-  print(`${verdict.padEnd(9)}  ${(expected.rule ?? "").padEnd(26)}  ${shorten(name)}`);
-  if (reason) print(`             ${reason}`);
-  if (!answer || verdict === "same") return;
-  print(`             expected: ${wordsOf(expected)}\n             answered: ${wordsOf(answer)}`);
-}
-
-/** Removes the key, which a server may have repeated in an error. */
-function hide(text: string): string {
-  const secrets = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"].flatMap((name) => process.env[name] || []);
-  return secrets.reduce((hidden, secret) => hidden.replaceAll(secret, "(the key)"), text);
-}
-
-/** Returns whether at least one case was tried and nothing differs. Throws if it couldn't begin. */
-async function runCases(args: string[], print: Print, all: Case[]): Promise<boolean> {
-  const { values } = parseArgs({ args, options: { server: { type: "string" } } });
-  const env = fileURLToPath(new URL("../../.env", import.meta.url));
-  if (existsSync(env)) process.loadEnvFile(env);
-  BASE.model = process.env.MODEL_ID || BASE.model;
-  const credential = CREDENTIALS.find((name) => process.env[name]);
-  if (!credential && !values.server)
-    throw new Error(
-      "No key: set ANTHROPIC_API_KEY in the environment or in .env. Without one, npm test runs the same cases offline.",
-    );
-  const placeholderKey = credential ? {} : { apiKey: "none" };
-  const client = new Anthropic({ baseURL: values.server, maxRetries: 8, logLevel: "off", ...placeholderKey });
+/** Returns whether at least one case was tried, and nothing differs. */
+async function tryCases(client: Anthropic, all: Case[], print: Print): Promise<boolean> {
   const cases = all.filter((each) => !isLarge(each));
-  print(
-    `${cases.length + TALK_REPLIES} requests to ${client.baseURL}, to ${BASE.model}, with ${credential ?? "no key"}`,
-  );
-
-  const talk = await converse(client);
-  for (const line of describeServer(talk)) print(line);
-  print("");
-  const verdicts: Verdict[] = [];
+  const talk = await converse(client, 3).catch((error) => new Error(`no conversation: ${reasonOf(error)}`));
+  const verdicts: string[] = [];
   for (const each of cases) {
-    const result = await tryCase(client, each, talk);
-    verdicts.push(result.verdict);
-    printResult(each, result, print);
+    const { verdict, answer, reason } = await tryCase(client, each, talk);
+    verdicts.push(verdict);
+    print(`${verdict.padEnd(9)}  ${(each.expected.rule ?? "").padEnd(26)}  ${each.name.slice(0, 96)}`);
+    if (reason) print(`             ${reason}`);
+    if (answer && verdict !== "same")
+      print(`             expected: ${wordsOf(each.expected)}\n             answered: ${wordsOf(answer)}`);
   }
-  const count = (verdict: Verdict) => verdicts.filter((each) => each === verdict).length;
+  const count = (verdict: string) => verdicts.filter((each) => each === verdict).length;
   const same = `${count("same") + count("reworded")} the same, ${count("reworded")} of them in other words`;
   const large = `${all.length - cases.length} are too large to send`;
   print(`\n${same}; ${count("differs")} differ, ${count("not tried")} could not be tried, ${large}`);
   return count("differs") === 0 && count("same") > 0;
 }
 
+// --- the program -----------------------------------------------------------------------------------------------------
+
+/** Returns whether the lessons run and no case differs. Throws if it can't begin, or if the lessons don't run. */
+async function run(args: string[], print: Print, cases: Case[]): Promise<boolean> {
+  const { values } = parseArgs({ args, options: { server: { type: "string" }, all: { type: "boolean" } } });
+  const env = fileURLToPath(new URL("../../.env", import.meta.url));
+  if (existsSync(env)) process.loadEnvFile(env);
+  BASE.model = process.env.MODEL_ID || BASE.model;
+  const credential = CREDENTIALS.find((name) => process.env[name]);
+  if (!credential && !values.server)
+    throw new Error("No key: set ANTHROPIC_API_KEY in the environment or in .env. npm start works without one.");
+  const placeholderKey = credential ? {} : { apiKey: "none" };
+  const client = new Anthropic({ baseURL: values.server, maxRetries: 8, logLevel: "off", ...placeholderKey });
+  print(`${client.baseURL}, ${BASE.model}, with ${credential ?? "no key"}`);
+  await tryLessons(client).catch((error) => {
+    throw new Error(`The lessons don't run on this server: ${reasonOf(error)}\ndocs/servers.md may say what helps.`);
+  });
+  print("The lessons run on this server.");
+  return values.all ? tryCases(client, cases, print) : true;
+}
+
+/** Removes the key, which a server may have repeated in an error. */
+function hideKeys(text: string): string {
+  const keys = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"].flatMap((name) => process.env[name] || []);
+  return keys.reduce((hidden, key) => hidden.replaceAll(key, "(the key)"), text);
+}
+
 /** Returns the exit code. */
 export async function main(args: string[], show: Print = console.log, cases = CASES): Promise<number> {
-  const print = (line: string) => show(hide(line));
+  const print = (line: string) => show(hideKeys(line));
   try {
-    return (await runCases(args, print, cases)) ? 0 : 1;
+    return (await run(args, print, cases)) ? 0 : 1;
   } catch (error) {
-    print(error instanceof Error ? error.message : String(error));
+    print(reasonOf(error));
     return 1;
   }
 }

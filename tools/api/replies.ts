@@ -1,7 +1,6 @@
 /** Turns a model's reply into a message of the API, with ids, signatures and usage, and into stream events. */
 import { randomBytes } from "node:crypto";
 import type Anthropic from "@anthropic-ai/sdk";
-import { BINDING_BETA } from "./betas.ts";
 import type { Price } from "./cache.ts";
 import { promptText } from "./prompt.ts";
 import type { ParsedRequest } from "./request.ts";
@@ -98,14 +97,8 @@ export function finishBlocks(
 
 type Finished = Pick<Anthropic.Message, "content" | "stop_reason" | "usage">;
 
-/** Returns the message that answers a request. `dropped` has the paths of the thinking that it ignored. */
-export function messageOf({ model, betas }: ParsedRequest, reply: Finished, dropped: string[]): Anthropic.Message {
+export function messageOf(model: string, reply: Finished): Anthropic.Message {
   const { stop_reason } = reply;
-  const input_transformations = dropped.map((path) => ({
-    type: "thinking_dropped",
-    path,
-    reason: "prefix_binding_mismatch",
-  }));
   return {
     id: newId("msg_"),
     type: "message",
@@ -116,7 +109,6 @@ export function messageOf({ model, betas }: ParsedRequest, reply: Finished, drop
     stop_details: stop_reason === "refusal" ? { type: "refusal", category: null, explanation: null } : null,
     container: null,
     diagnostics: null,
-    ...(betas.includes(BINDING_BETA) && { input_transformations }),
   };
 }
 
@@ -188,5 +180,5 @@ function deltasOf(block: Anthropic.ContentBlock, generated: string): Anthropic.R
   if (block.type === "tool_use") return pieces.map((partial_json) => ({ type: "input_json_delta", partial_json }));
   if (block.type !== "thinking") return [];
   const deltas = pieces.map((thinking) => ({ type: "thinking_delta" as const, thinking }));
-  return [...deltas, { type: "signature_delta", signature: block.signature }];
+  return block.signature ? [...deltas, { type: "signature_delta", signature: block.signature }] : deltas;
 }

@@ -177,7 +177,7 @@ export type Placed = { block: Block; message: number; at: string };
 /** Consecutive messages of one role. */
 export type Turn = { role: Message["role"]; blocks: Placed[] };
 type Fields = z.output<typeof CountBody>;
-export type ParsedRequest = z.output<typeof Body> & { turns: Turn[]; betas: string[] };
+export type ParsedRequest = z.output<typeof Body> & { turns: Turn[] };
 
 /** Returns the request in a body. A request to count tokens has no `max_tokens`, and none of what else shapes a reply. */
 export function parseRequest(body: unknown, betas: string[], isCount: boolean): ParsedRequest {
@@ -185,7 +185,7 @@ export function parseRequest(body: unknown, betas: string[], isCount: boolean): 
   const { data, error } = schema.safeParse(body, { reportInput: true });
   if (error) return rejectIssue(error.issues[0], [], body);
   checkFields(Object(body), schema.shape, data, betas);
-  return { max_tokens: 0, stream: false, ...data, turns: turnsOf(data.messages), betas };
+  return { max_tokens: 0, stream: false, ...data, turns: turnsOf(data.messages) };
 }
 
 /** Merges consecutive messages of the same role. Messages without content are left out. */

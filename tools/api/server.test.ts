@@ -6,12 +6,11 @@ import Anthropic from "@anthropic-ai/sdk";
 import fc from "fast-check";
 import { BETAS, readBetas } from "./betas.ts";
 import { BASE, CACHE, CASES, HOUR, isLarge, puzzleModel, START, SUMMARIZED } from "./cases.ts";
-import { tryCase } from "./conformance.ts";
+import { converse, ask as send, tryCase } from "./conformance.ts";
 import { RULES } from "./errors.ts";
 import { parseRequest } from "./request.ts";
 import { checkRules } from "./rules.ts";
 import { type Failure, type Reply, type ReplyBlock, scripted, startServer } from "./server.ts";
-import { converse, ask as send } from "./talk.ts";
 
 const server = await startServer();
 after(() => server.close());
@@ -39,7 +38,7 @@ const lastEntry = () => server.journal.at(-1) ?? assert.fail("the journal is emp
 // --- what it accepts and rejects -------------------------------------------------------------------------------------
 
 server.model = puzzleModel;
-const talk = await converse(client);
+const talk = await converse(client, 3);
 for (const each of CASES)
   test(`${each.expected.rule ? "rejects" : "accepts"}: ${each.name}`, async () => {
     server.model = puzzleModel;

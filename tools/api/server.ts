@@ -13,6 +13,7 @@ import { type Cache, priceOf } from "./cache.ts";
 import { errorBody, Rejection, type Rule, reject } from "./errors.ts";
 import { draftWith, type Encoded, encodeWith, type Failure, failAtOnce } from "./failures.ts";
 import { promptLines } from "./prompt.ts";
+import { checkQuirks, cutPrompt, type Quirk } from "./quirks.ts";
 import { finishBlocks, messageOf, newId, type Reply, type ReplyBlock, usageOf } from "./replies.ts";
 import { parseJson, parseRequest } from "./request.ts";
 import { checkRules } from "./rules.ts";
@@ -61,6 +62,8 @@ export type Server = {
   clock: () => number;
   /** Sent instead of the true usage, as some compatible servers report 1 token, or `{}`. */
   reportedUsage?: Partial<Anthropic.Usage>;
+  /** What it does as other servers do: see quirks.ts. None by default. */
+  quirks: Quirk[];
   /** Queues failures. Each request uses up one, even if it is rejected for another reason. */
   fail(...failures: Failure[]): void;
   /** Also ends open connections. */
@@ -77,7 +80,7 @@ export function scripted(...replies: Reply[]): Model {
   };
 }
 
-type Settings = Partial<Pick<Server, "model" | "contextLimit" | "clock">> & {
+type Settings = Partial<Pick<Server, "model" | "contextLimit" | "clock" | "quirks">> & {
   /** UTF-16 units, 3 by default. */
   charactersPerToken?: number;
   /** Any free port by default. */
@@ -94,7 +97,7 @@ export async function startServer(options: Settings = {}): Promise<Server> {
     const entry: JournalEntry = { request: { model: "", max_tokens: 0, messages: [] }, status: 200, promptTokens: 0 };
     const exchange = { req, res, requestId: newId("req_"), entry };
     res.setHeader("request-id", exchange.requestId);
-    await handle(exchange, state).catch((error) => sendError(exchange, error));
+    await handle(exchange, state).catch((error) => sendError(exchange, error, server.quirks));
     onAnswer?.(entry, `${req.method} ${req.url}`);
   });
   http.keepAliveTimeout = 0; // or a busy machine closes an idle connection while its client sends the next request
@@ -108,6 +111,7 @@ export async function startServer(options: Settings = {}): Promise<Server> {
     model: scripted(),
     contextLimit: 200_000,
     clock: () => Date.now(),
+    quirks: [],
     ...settings,
     fail: (...more) => void failures.push(...more),
     close: () =>
@@ -130,6 +134,7 @@ type Exchange = { req: IncomingMessage; res: ServerResponse; requestId: string; 
 /** Takes a request through every step: parse, price, ask, finish, encode. Throws a Rejection if it breaks a rule. */
 async function handle({ req, res, entry, requestId }: Exchange, state: State): Promise<void> {
   const { server, failures, charactersPerToken } = state;
+  const { contextLimit: window, quirks } = server;
   const path = req.url?.split("?")[0];
   const isCount = path === "/v1/messages/count_tokens";
   if (req.method !== "POST" || !(isCount || path === "/v1/messages")) throw new Rejection(404);
@@ -143,13 +148,15 @@ async function handle({ req, res, entry, requestId }: Exchange, state: State): P
   const request = parseRequest(entry.request, readBetas(req.headers["anthropic-beta"]), isCount);
   checkRules(request);
 
-  const lines = promptLines(request);
+  const cut = quirks.some(({ cuts }) => cuts) ? window * charactersPerToken : Number.POSITIVE_INFINITY;
+  const lines = cutPrompt(promptLines(request), cut);
   const price = priceOf(lines, request.model, state.cache, server.clock(), charactersPerToken);
   entry.promptTokens = price.tokens;
   if (isCount) return send(res, { chunks: [JSON.stringify({ input_tokens: price.tokens })] });
-  const left = server.contextLimit - price.tokens;
-  if (left < 0) reject("prompt too long", `${price.tokens}`, `${server.contextLimit}`);
-  const chain = checkThinking(lines, state.key, request.thinking);
+  const left = window - price.tokens;
+  checkQuirks(quirks, request, { tokens: price.tokens, window });
+  if (left < 0) reject("prompt too long", `${price.tokens}`, `${window}`);
+  const chain = checkThinking(quirks.length === 0 ? lines : [], state.key, request.thinking);
 
   const room = { output: charactersPerToken * request.max_tokens, window: charactersPerToken * left };
   const { drafts, stop_reason } = draftWith(failure, server.model(entry.request), room);
@@ -158,8 +165,9 @@ async function handle({ req, res, entry, requestId }: Exchange, state: State): P
   const content = finishBlocks(drafts, request.thinking, chain);
   const usage = usageOf(price, drafts, charactersPerToken);
   Object.assign(entry, { reply: content, stop_reason, usage });
-  const message = messageOf(request, { content, stop_reason, usage }, chain.dropped);
+  const message = messageOf(request.model, { content, stop_reason, usage });
   if (server.reportedUsage) Object.assign(message, { usage: server.reportedUsage });
+  for (const quirk of quirks) quirk.changes?.(message);
 
   const encoded = encodeWith(failure, { message, drafts, isStream: request.stream }, requestId);
   entry.error = encoded.error;
@@ -183,7 +191,7 @@ async function send(res: ServerResponse, { type = "application/json", chunks, de
   else res.end();
 }
 
-function sendError({ res, requestId, entry }: Exchange, error: unknown): void {
+function sendError({ res, requestId, entry }: Exchange, error: unknown, quirks: Quirk[]): void {
   const isModelError = !(error instanceof Rejection);
   const rejection = isModelError ? new Rejection(500, error instanceof Error ? error.message : String(error)) : error;
   const { status, message, rule, retryAfter } = rejection;
@@ -191,5 +199,6 @@ function sendError({ res, requestId, entry }: Exchange, error: unknown): void {
   if (isModelError) res.setHeader("x-should-retry", "false"); // or the SDK would call the model again
   if (retryAfter !== undefined) res.setHeader("retry-after", retryAfter);
   if (res.destroyed) return; // the client left before its body was read
-  res.writeHead(status, { "content-type": "application/json" }).end(errorBody(rejection, requestId));
+  const body = quirks.find(({ says }) => says)?.says?.(message) ?? errorBody(rejection, requestId);
+  res.writeHead(status, { "content-type": body.startsWith("<") ? "text/html" : "application/json" }).end(body);
 }

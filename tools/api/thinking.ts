@@ -9,16 +9,16 @@ import type { Line } from "./prompt.ts";
 import type { ParsedRequest } from "./request.ts";
 
 /** The conversation so far, to which the next thinking block is bound. */
-export type Chain = { key: Buffer; said: Hash; previous: string; dropped: string[] };
+export type Chain = { key: Buffer; said: Hash; previous: string };
 
 const macOf = ({ key, said }: Chain, previous: string, shown: string): string =>
   createHmac("sha256", key).update(said.copy().digest()).update(`${previous}.${shown}`).digest("base64url");
 
-/** Checks each thinking block of a prompt. Invalid ones are rejected, or dropped if the request asks for that. */
+/** Checks each thinking block of a prompt. Invalid ones are rejected, or ignored if the request asks for that. */
 export function checkThinking(lines: Line[], key: Buffer, settings: ParsedRequest["thinking"]): Chain {
   const binding = settings?.type === "adaptive" ? settings.block_binding : undefined;
   const drops = binding?.prefix_mismatch_behavior === "drop_block";
-  const chain: Chain = { key, said: createHash("sha256"), previous: "", dropped: [] };
+  const chain: Chain = { key, said: createHash("sha256"), previous: "" };
   for (const { text, thinking } of lines) {
     if (!thinking) {
       chain.said.update(text);
@@ -27,8 +27,7 @@ export function checkThinking(lines: Line[], key: Buffer, settings: ParsedReques
     const [previous = "", mac = ""] = thinking.signature.split(".");
     const follows = chain.previous === "" || chain.previous === previous;
     if (follows && mac === macOf(chain, previous, thinking.shown)) chain.previous = mac;
-    else if (drops) chain.dropped.push(thinking.at);
-    else reject("thinking binding", thinking.at);
+    else if (!drops) reject("thinking binding", thinking.at);
   }
   return chain;
 }
