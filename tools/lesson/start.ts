@@ -30,7 +30,7 @@ export const DEFAULTS = { MODEL_ID: "", CONTEXT_WINDOW: "", COMPACT_THRESHOLD: "
 /** The credentials for a server on this machine. */
 export const OFFLINE = { ANTHROPIC_API_KEY: "offline", ANTHROPIC_AUTH_TOKEN: "" };
 
-type Start = SpawnOptions & {
+export type Start = SpawnOptions & {
   /** A server on this machine; without one, the lesson takes its server and credentials from `env`. */
   url?: string;
   /** What runs the lesson: a program and its flags. */

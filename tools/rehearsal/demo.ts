@@ -2,11 +2,12 @@
  * The demo: s06 and the rehearsal model carry out one long task in a small context. All three layers must act, the answer
  * must be right, and no file may be read twice. If a compaction loses facts, the model reads again and the demo fails.
  */
+import type { StdioOptions } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { constants, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import chart from "simple-ascii-chart";
-import type { JournalEntry, Model, Reply } from "../api/server.ts";
+import type { JournalEntry, Model } from "../api/server.ts";
 import { DEFAULTS } from "../lesson/start.ts";
 import { PRINTED } from "../lesson/wording.ts";
 import { whole } from "../trace/numbers.ts";
@@ -24,22 +25,21 @@ const REQUEST =
   "Read every file in the library/ folder one by one and report the fact in each; use the compact tool when half are read.";
 
 /** Runs the demo and prints the result. Returns the exit code. `keep` is a folder to copy the transcript to. */
-export async function demo({ keep, isVerbose = false }: { keep?: string; isVerbose?: boolean }): Promise<number> {
+export async function demo(keep?: string): Promise<number> {
   const folder = temporaryFolder();
   const facts = fillLibrary(folder);
   const all = Math.round((FILES * FILE_SIZE) / 3_000);
   console.log(`[demo: s06 compacts at ${whole(THRESHOLD)} tokens; the ${FILES} files have about ${all},000]`);
   const env = { ...process.env, ...DEFAULTS, COMPACT_THRESHOLD: String(THRESHOLD) };
-  const run = { folder, model: withProgress(isVerbose), env, isSilent: !isVerbose };
-  const { code, journal } = await runOffline("s06", ["-y", REQUEST], run);
+  const stdio: StdioOptions = ["inherit", "ignore", "inherit"];
+  const { code, journal } = await runOffline("s06", ["-y", REQUEST], { cwd: folder, env, stdio }, withProgress());
   const transcripts = join(folder, ".transcripts");
   if (keep) cpSync(transcripts, keep, { recursive: true });
-  if (process.stdout.isTTY) console.log(); // ends the line of the progress
   console.log(`${drawPrompts(journal)}\n`);
   const faults = [...checkLayers(transcripts), ...checkPrompts(journal), ...checkAnswer(journal, facts)];
   if (code !== 0) faults.push(`s06 ended with exit code ${code}`);
-  if (faults.length > 0) console.log("demo failed; --verbose shows what s06 prints");
-  for (const fault of faults) console.log(`demo failed: ${fault}`); // the last line says so even in `| tail -1`
+  for (const fault of faults) console.log(`demo failed: ${fault}`);
+  if (faults.length > 0) console.log("demo failed; `npm run demo -- FOLDER` leaves its transcript in FOLDER");
   return faults.length === 0 ? 0 : 1;
 }
 
@@ -47,11 +47,7 @@ export async function demo({ keep, isVerbose = false }: { keep?: string; isVerbo
 function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "six-lessons-"));
   process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
-    process.on(signal, () => {
-      console.log(); // ends the line of the progress
-      process.exit(128 + constants.signals[signal]);
-    });
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
   return folder;
 }
 
@@ -67,23 +63,13 @@ function fillLibrary(folder: string): string[] {
   });
 }
 
-/** Returns the paths of the files that a reply asks to read. */
-const pathsRead = (blocks: { type: string; name?: string; input?: unknown }[] = []): string[] =>
-  blocks.flatMap(({ type, name, input }) =>
-    type === "tool_use" && name === "read_file" ? String(Object(input).path) : [],
-  );
-
 /** Returns the rehearsal model, which here shows its progress and gives up if it reads in circles. */
-function withProgress(isVerbose: boolean): Model {
+function withProgress(): Model {
   let calls = 0;
-  let reads = 0;
   return (request) => {
     calls++;
-    const reply: Reply = calls > 3 * FILES ? { content: [{ type: "text", text: "I give up." }] } : rehearse(request);
-    reads += pathsRead(reply.content).length;
-    const isShown = !isVerbose && process.stdout.isTTY;
-    if (isShown) process.stdout.write(`\r[model call ${calls}: ${reads} of ${FILES} files read]`);
-    return reply;
+    if (process.stdout.isTTY) process.stdout.write(`\r[model call ${calls}]\r`);
+    return calls > 3 * FILES ? { content: [{ type: "text", text: "I give up." }] } : rehearse(request);
   };
 }
 
@@ -136,9 +122,12 @@ function checkPrompts(journal: JournalEntry[]): string[] {
 }
 
 function checkAnswer(journal: JournalEntry[], facts: string[]): string[] {
-  const answer = (journal.at(-1)?.reply ?? []).map((block) => (block.type === "text" ? block.text : "")).join("");
-  const missing = facts.filter((fact) => !answer.includes(fact));
-  const reads = journal.flatMap(({ reply }) => pathsRead(reply));
+  const blocks = journal.flatMap(({ reply = [] }) => reply);
+  const answer = blocks.at(-1);
+  const missing = facts.filter((fact) => answer?.type !== "text" || !answer.text.includes(fact));
+  const reads = blocks.flatMap((block) =>
+    block.type === "tool_use" && block.name === "read_file" ? JSON.stringify(block.input) : [],
+  );
   const files = new Set(reads).size;
   const again = reads.length - files;
   const right = facts.length - missing.length;

@@ -1,4 +1,6 @@
 /** What is in the server's journal: a model call to show as JSON, or whole conversations. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import stringify from "json-stringify-pretty-compact";
 import type { JournalEntry } from "../api/server.ts";
 import { Line } from "../trace/s06.ts";
@@ -33,4 +35,16 @@ export function transcriptsOf(journal: JournalEntry[]): Record<"parent" | "task"
     known[agent] = messages.length + 1;
   }
   return lines;
+}
+
+/** Writes a lesson's transcript, and one of its subagents into the folder tasks/. */
+export function saveTranscripts(journal: JournalEntry[], folder: string): void {
+  const { parent, task } = transcriptsOf(journal);
+  const write = (to: string, lines: Line[]) => {
+    mkdirSync(to, { recursive: true });
+    const file = join(to, `transcript_${Date.now()}_${process.pid}.jsonl`);
+    writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  };
+  write(folder, parent);
+  if (task.length > 0) write(join(folder, "tasks"), task);
 }

@@ -8,7 +8,7 @@ import type Anthropic from "@anthropic-ai/sdk";
 import { user } from "../api/said.ts";
 import { startServer } from "../api/server.ts";
 import { DEFAULTS, OFFLINE, ROOT } from "../lesson/start.ts";
-import { INTERRUPTED, STOPPED } from "../lesson/wording.ts";
+import { INTERRUPTED, STOPPED, SUMMARY, SUMMARY_REQUEST } from "../lesson/wording.ts";
 import { PROMPTS, rehearse } from "./model.ts";
 
 type Messages = Anthropic.MessageParam[];
@@ -57,18 +57,37 @@ test("the model stops when the user says no", async () => {
   assert.match(await answerTo("Create hello.mjs and run it.", approve), /bash did not work out: .*said no/);
 });
 
-test("the model repeats a call that was interrupted, unless there is a new request", () => {
-  const callFor = (...messages: Messages) =>
-    rehearse({ ...REQUEST, messages }).content.find(({ type }) => type === "tool_use");
+const call = (name: string, input: object, id = name): Anthropic.MessageParam => ({
+  role: "assistant",
+  content: [{ type: "tool_use", id, name, input }],
+});
+const result = (id: string, content: string, isError = false): Anthropic.MessageParam => ({
+  role: "user",
+  content: [{ type: "tool_result", tool_use_id: id, content, is_error: isError }],
+});
+const replyTo = (...messages: Messages) => rehearse({ ...REQUEST, messages }).content;
+const callFor = (...messages: Messages) => Object(replyTo(...messages).find(({ type }) => type === "tool_use")).input;
+
+test("the model repeats a call that was interrupted, and goes on after that, unless there is a new request", () => {
   const [list, hello] = [user("Read every file in notes/ one by one."), user("Create hello.mjs and run it.")];
-  const stopped: Messages = [
-    list,
-    { role: "assistant", content: [{ type: "tool_use", id: "a", name: "bash", input: { command: "ls -p notes" } }] },
-    { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: INTERRUPTED, is_error: true }] },
-    user(STOPPED),
-  ];
-  assert.deepEqual(callFor(...stopped), callFor(list));
+  const listing = call("bash", { command: "ls -p notes" });
+  const stopped = [list, listing, result("bash", INTERRUPTED, true), user(STOPPED)];
+  for (const more of [[], [user("go on")]]) assert.deepEqual(callFor(...stopped, ...more), { command: "ls -p notes" });
   assert.deepEqual(callFor(...stopped, hello), callFor(hello));
+  const listed = [list, listing, result("bash", "a.txt\nb.txt"), user(STOPPED), user("Go on.")];
+  assert.deepEqual(callFor(...listed), { path: "notes/a.txt" });
+});
+
+test("the model goes on from its summary, which is plain text", () => {
+  const request = user("Create hello.mjs and run it.");
+  const first = callFor(request);
+  const done = [request, call("bash", first), result("bash", "(no output)")];
+  const second = callFor(...done);
+  assert.notDeepEqual(second, first);
+  const text = Object(replyTo(...done, user(SUMMARY_REQUEST))[0]).text;
+  assert.match(text, /^Goal: Create hello.mjs and run it.\nCalled bash → \(no output\)$/);
+  const summary = { role: "user" as const, content: [{ type: "text" as const, text: `${SUMMARY}]\n${text}` }] };
+  assert.deepEqual(callFor(request, summary), second);
 });
 
 test("the model says what it is when asked for anything else, and names a tool that is missing", async () => {

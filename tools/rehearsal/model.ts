@@ -7,79 +7,64 @@ import type Anthropic from "@anthropic-ai/sdk";
 import { contentBlocks, type Model, type Reply, type ReplyBlock } from "../api/server.ts";
 import { CLEARED, CUT, INTERRUPTED, SAVED, STOPPED, SUMMARY, SUMMARY_REQUEST } from "../lesson/wording.ts";
 
-/** A call that was made, according to the messages or a summary. `key` tells it from other calls of the same tool. */
-type Done = { tool: string; key: string; result: string; failed: boolean };
+/** A call that was made, according to the messages or a summary. */
+type Done = { tool: string; result: string; failed: boolean };
 
 /** Everything the model knows, all from the messages. */
 type Memory = {
+  system: string;
   request: string;
   /** The calls since the newest request, in order. */
   done: Done[];
   /** For each folder that was listed, the names in it. */
   folders: Map<string, string[]>;
-  /** For each file read since the newest request, its fact. */
+  /** For each file that was read, what it's about. */
   facts: Map<string, string>;
-  /** The same for the whole conversation. */
-  known: Map<string, string>;
-  system: string;
 };
 
 type Action = { note: string; tool: string; input: Record<string, unknown> };
-/** Returns the next call, or the answer. */
-type Play = (memory: Memory, match: RegExpExecArray) => Action | string;
+/** `steps` are taken in order; then `answer` returns the answer, or another action. */
+type Scene = {
+  prompt: string;
+  match: RegExp;
+  steps?: Action[];
+  answer: (memory: Memory, match: RegExpExecArray) => Action | string;
+};
 
 // --- the scenes -----------------------------------------------------------------------------------------------------
 
 const act = (note: string, tool: string, input: Record<string, unknown>): Action => ({ note, tool, input });
 const bash = (note: string, command: string) => act(note, "bash", { command });
-const todo = (note: string, texts: string[], completed: number) =>
-  act(note, "todo", {
-    items: texts.map((text, i) => ({
-      text,
-      status: i < completed ? "completed" : i === completed ? "in_progress" : "pending",
-    })),
-  });
+const todo = (note: string, texts: string[], completed: number) => {
+  const statusOf = (i: number) => (i < completed ? "completed" : i === completed ? "in_progress" : "pending");
+  return act(note, "todo", { items: texts.map((text, i) => ({ text, status: statusOf(i) })) });
+};
 
-/** Returns the first action that hasn't been taken, an answer if a call has failed, or undefined if all are done. */
-function nextOf(memory: Memory, ...actions: Action[]): Action | string | undefined {
-  const failed = memory.done.find((done) => done.failed);
+/** Returns the next action, an answer if a call has failed, or undefined if all are done. */
+function nextOf({ done }: Memory, actions: Action[]): Action | string | undefined {
+  const failed = done.find((each) => each.failed);
   if (failed) return `${failed.tool} did not work out: ${firstLine(failed.result)}. This rehearsal stops here.`;
-  return actions.find(
-    ({ tool, input }) => !memory.done.some((done) => done.tool === tool && done.key === keyOf(input)),
-  );
+  return actions[done.length];
 }
 
 const lastResult = (memory: Memory, tool: string) =>
   memory.done.findLast((done) => done.tool === tool)?.result ?? "(no result)";
 
 /** Reads every file of a folder, one at a time, and notes its fact. `halfway` is done when half of them are read. */
-function readAll(memory: Memory, folder: string, halfway?: Action): Action | string {
-  const listing = memory.done.findLast((done) => done.key === `ls -p ${folder}`);
-  if (listing?.failed) return `I cannot list ${folder}: ${firstLine(listing.result)}.`;
-  const names = memory.folders.get(folder);
+function readAll({ done, folders, facts }: Memory, folder: string, halfway?: Action): Action | string {
+  const names = folders.get(folder);
+  const last = done.at(-1);
+  if (!names && last?.failed) return `I cannot list ${folder}: ${firstLine(last.result)}.`;
   if (!names) return bash(`First, the names in ${folder}.`, `ls -p ${folder}`);
-  const isHalfway = memory.facts.size >= names.length / 2;
-  if (halfway && isHalfway && !memory.done.some((done) => done.tool === halfway.tool)) return halfway;
-  const next = names.find((name) => !memory.facts.has(`${folder}/${name}`));
-  if (next) return act(lastNote(memory), "read_file", { path: `${folder}/${next}` });
-  const lines = names.map((name) => `- ${folder}/${name}: ${memory.facts.get(`${folder}/${name}`)}`);
-  const which = names.length === 1 ? "the only file" : `all ${names.length} files`;
-  return `I have read ${which} in ${folder}:\n${lines.join("\n")}`;
-}
-
-/** Returns a note of the last file's fact, which stays when the result is cleared. */
-function lastNote(memory: Memory): string {
-  const last = memory.done.findLast((done) => done.tool === "read_file");
-  const fact = last && memory.facts.get(last.key);
-  return fact ? `Noted ${last.key}: ${fact}` : "Now one file at a time.";
-}
-
-/** Returns all that a script can honestly say about code: what it can count. */
-function review(memory: Memory): string {
-  const code = lastResult(memory, "read_file");
-  const lines = code.split("\n");
-  const count = (pattern: RegExp) => lines.filter((line) => pattern.test(line)).length;
-  return `I loaded the skill and read the file, but a rehearsal does not judge code. What can be counted in the part I was shown: ${lines.length} lines, ${count(/\bany\b/)} with "any", ${count(/catch \{\s*\}/)} empty catch blocks, ${count(/TODO|FIXME/)} open TODOs. With a real key, the model follows the skill.`;
+  const paths = names.map((name) => `${folder}/${name}`);
+  const left = paths.filter((path) => !facts.has(path));
+  const isHalfway = left.length <= paths.length / 2;
+  if (halfway && isHalfway && !done.some(({ tool }) => tool === halfway.tool)) return halfway;
+  const [path, fact] = [...facts].at(-1) ?? [];
+  const note = done.some(({ tool }) => tool === "read_file") ? `Noted ${path}: ${fact}` : "Now one file at a time."; // stays when the result is cleared
+  if (left[0]) return act(note, "read_file", { path: left[0] });
+  const which = paths.length === 1 ? "the only file" : `all ${paths.length} files`;
+  return `I have read ${which} in ${folder}:\n${paths.map((path) => `- ${path}: ${facts.get(path)}`).join("\n")}`;
 }
 
 const GREET = 'const greet = (name) => "Hello, " + name;\nconsole.log(greet("World"));\n';
@@ -92,116 +77,106 @@ const COUNT_STEPS = ["write count.mjs", "run it"];
 const COUNT =
   'import { readdirSync, readFileSync } from "node:fs";\nfor (const name of readdirSync("agents")) {\n  console.log(name + ": " + (readFileSync("agents/" + name, "utf8").split("\\n").length - 1));\n}\n';
 /** The requests on the lessons' pages, and how each is played. */
-const SCENES: { prompt: string; match: RegExp; play: Play }[] = [
+const SCENES: Scene[] = [
   {
     prompt: "Create hello.mjs, a script that prints Hello, World!, and run it.",
     match: /create hello\.mjs/i,
-    play: (memory) =>
-      nextOf(
-        memory,
-        bash("A file with one line is enough.", "echo 'console.log(\"Hello, World!\");' > hello.mjs"),
-        bash("Now I'll run it.", "node hello.mjs"),
-      ) ?? `hello.mjs is there; it printed: ${firstLine(lastResult(memory, "bash"))}`,
+    steps: [
+      bash("A file with one line is enough.", "echo 'console.log(\"Hello, World!\");' > hello.mjs"),
+      bash("Now I'll run it.", "node hello.mjs"),
+    ],
+    answer: (memory) => `hello.mjs is there; it printed: ${firstLine(lastResult(memory, "bash"))}`,
   },
   {
     prompt: "Read package.json and tell me the name and the license of this project.",
     match: /^read package\.json/i,
-    play: (memory) => {
-      const field = (name: string) =>
-        new RegExp(`"${name}": "([^"]*)"`).exec(lastResult(memory, "read_file"))?.[1] ?? "unknown";
-      const next = nextOf(memory, act("package.json should have both.", "read_file", { path: "package.json" }));
-      return next ?? `The project is called ${field("name")}; its license is ${field("license")}.`;
+    steps: [act("package.json should have both.", "read_file", { path: "package.json" })],
+    answer: (memory) => {
+      const [name, license] = ["name", "license"].map(
+        (field) => new RegExp(`"${field}": "([^"]*)"`).exec(lastResult(memory, "read_file"))?.[1] ?? "unknown",
+      );
+      return `The project is called ${name}; its license is ${license}.`;
     },
   },
   {
     prompt: "Create greet.mjs with a greet function, then edit it so that it greets in French, and run it.",
     match: /create greet\.mjs/i,
-    play: (memory) =>
-      nextOf(
-        memory,
-        act("First, the English version.", "write_file", { path: "greet.mjs", content: GREET }),
-        act("Now the French greeting.", "edit_file", {
-          path: "greet.mjs",
-          old_text: "Hello, ",
-          new_text: "Bonjour, ",
-        }),
-        bash("Does it work?", "node greet.mjs"),
-      ) ?? `greet.mjs greets in French: ${firstLine(lastResult(memory, "bash"))}`,
+    steps: [
+      act("First, the English version.", "write_file", { path: "greet.mjs", content: GREET }),
+      act("Now the French greeting.", "edit_file", { path: "greet.mjs", old_text: "Hello, ", new_text: "Bonjour, " }),
+      bash("Does it work?", "node greet.mjs"),
+    ],
+    answer: (memory) => `greet.mjs greets in French: ${firstLine(lastResult(memory, "bash"))}`,
   },
   {
     prompt: "Plan and build a module math.mjs with add and multiply, test it, and describe it in MATH.md.",
     match: /math\.mjs/i,
-    play: (memory) =>
-      nextOf(
-        memory,
-        todo("Three steps. I'll write them down.", MATH_STEPS, 0),
-        act("First the module.", "write_file", { path: "math.mjs", content: MATH }),
-        act("Now its test.", "write_file", { path: "math.test.mjs", content: MATH_TEST }),
-        bash("Now I'll run the test.", "node math.test.mjs"),
-        todo("Right, two steps are done.", MATH_STEPS, 2),
-        act("Now the description.", "write_file", { path: "MATH.md", content: MATH_PAGE }),
-        todo("All done.", MATH_STEPS, 3),
-      ) ?? `math.mjs is written, tested (${firstLine(lastResult(memory, "bash"))}) and described in MATH.md.`,
+    steps: [
+      todo("Three steps. I'll write them down.", MATH_STEPS, 0),
+      act("First the module.", "write_file", { path: "math.mjs", content: MATH }),
+      act("Now its test.", "write_file", { path: "math.test.mjs", content: MATH_TEST }),
+      bash("Now I'll run the test.", "node math.test.mjs"),
+      todo("Right, two steps are done.", MATH_STEPS, 2),
+      act("Now the description.", "write_file", { path: "MATH.md", content: MATH_PAGE }),
+      todo("All done.", MATH_STEPS, 3),
+    ],
+    answer: (memory) =>
+      `math.mjs is written, tested (${firstLine(lastResult(memory, "bash"))}) and described in MATH.md.`,
   },
   {
     prompt: "Plan and write count.mjs, a script that counts the lines of each file in agents/, and run it.",
     match: /count\.mjs/i,
-    play: (memory) =>
-      nextOf(
-        memory,
-        todo("Two steps.", COUNT_STEPS, 0),
-        act("First the script.", "write_file", { path: "count.mjs", content: COUNT }),
-        todo("The script is written.", COUNT_STEPS, 1),
-        bash("Now I'll run it.", "node count.mjs"),
-        todo("Done.", COUNT_STEPS, 2),
-      ) ?? `count.mjs says:\n${lastResult(memory, "bash")}`,
+    steps: [
+      todo("Two steps.", COUNT_STEPS, 0),
+      act("First the script.", "write_file", { path: "count.mjs", content: COUNT }),
+      todo("The script is written.", COUNT_STEPS, 1),
+      bash("Now I'll run it.", "node count.mjs"),
+      todo("Done.", COUNT_STEPS, 2),
+    ],
+    answer: (memory) => `count.mjs says:\n${lastResult(memory, "bash")}`,
   },
   {
     prompt: "Have a subagent read every file in skills/code-review/ one by one and report what each is about.",
-    match: /^have a subagent (read every file in \S+ one by one.*)$/is,
-    play: (memory, match) => {
-      const prompt = `R${match[1]?.slice(1)}`;
-      const next = nextOf(
-        memory,
-        act("That's a lot to read for a short report, so I'll use a subagent.", "task", { prompt }),
-      );
+    match: /^have a subagent r(ead every file in \S+ one by one.*)$/is,
+    answer: (memory, match) => {
+      const note = "That's a lot to read for a short report, so I'll use a subagent.";
+      const next = nextOf(memory, [act(note, "task", { prompt: `R${match[1]}` })]);
       return next ?? `The subagent's report:\n${lastResult(memory, "task")}`;
     },
   },
   {
     prompt: "Which skills do you have?",
     match: /which skills/i,
-    play: (memory) => {
-      const skills = memory.system.match(/^- [\w-]+: .*$/gm) ?? [];
+    answer: ({ system }) => {
+      const skills = system.match(/^- [\w-]+: .*$/gm) ?? [];
       return skills.length ? `My system prompt names these:\n${skills.join("\n")}` : "My system prompt names none.";
     },
   },
   {
     prompt: "Load the code-review skill and review agents/s01_agent_loop.ts with it.",
     match: /load the code-review skill/i,
-    play: (memory) =>
-      nextOf(
-        memory,
-        act("First the skill.", "load_skill", { name: "code-review" }),
-        act("Now the file.", "read_file", { path: "agents/s01_agent_loop.ts" }),
-      ) ?? review(memory),
+    steps: [
+      act("First the skill.", "load_skill", { name: "code-review" }),
+      act("Now the file.", "read_file", { path: "agents/s01_agent_loop.ts" }),
+    ],
+    answer: () => "I loaded the skill and read the file, but only a real model can judge code.",
   },
   {
     prompt: "Read every file in the agents/ folder one by one and say in one line what each is about.",
     match: /^read every file in (?:the )?([\w./-]+?)\/?(?: folder)? one by one/i,
-    play: (memory, match) => {
-      const compacts = /use the compact tool when half/i.test(memory.request);
+    answer: (memory, match) => {
       const compact = act("Half of them are done, so it's time to compact.", "compact", {
         focus: "what each file said",
       });
+      const compacts = /use the compact tool when half/i.test(memory.request);
       return readAll(memory, match[1] ?? ".", compacts ? compact : undefined);
     },
   },
   {
     prompt: "Run `sleep 60`.",
     match: /^run `(.+)`/is,
-    play: (memory, match) =>
-      nextOf(memory, bash("OK, running it.", match[1] ?? "")) ?? `It printed:\n${lastResult(memory, "bash")}`,
+    answer: (memory, match) =>
+      nextOf(memory, [bash("OK, running it.", match[1] ?? "")]) ?? `It printed:\n${lastResult(memory, "bash")}`,
   },
 ];
 
@@ -222,13 +197,6 @@ export function isSummaryCall({ messages }: Pick<Anthropic.MessageCreateParams, 
 
 const firstLine = (text: string) => text.split("\n").find((line) => line.trim()) ?? "";
 
-/** Returns the part of a call's input that tells it from other calls of the same tool. */
-function keyOf(input: unknown): string {
-  const { path, command, name, items, prompt } = Object(input);
-  if (Array.isArray(items)) return items.map((item) => Object(item).status).join(",");
-  return String(path ?? command ?? name ?? prompt ?? "");
-}
-
 /** Returns what a file is about: its line that begins with "Fact:", or else its first line with a letter. */
 function factOf(text: string): string {
   const lines = text.split("\n").filter((line) => !line.startsWith(SAVED) && !line.startsWith(CUT));
@@ -239,85 +207,84 @@ function factOf(text: string): string {
     .slice(0, 80);
 }
 
-const NOTHING_DONE = () => ({ done: [], folders: new Map(), facts: new Map() });
+const newMemory = (system: unknown): Memory => ({
+  system: typeof system === "string" ? system : "",
+  request: "",
+  done: [],
+  folders: new Map(),
+  facts: new Map(),
+});
 
 /** Returns what the messages of a model call say, read from first to last. */
 function recall({ messages, system }: Anthropic.MessageCreateParams): Memory {
-  const lasting = { known: new Map(), system: typeof system === "string" ? system : "" };
-  let memory: Memory = { ...lasting, ...NOTHING_DONE(), request: "" };
+  const memory = newMemory(system);
   const calls = new Map<string, Anthropic.ToolUseBlockParam>();
   for (const message of messages) {
-    const request = requestIn(message);
-    if (request !== undefined) memory = { ...memory, ...NOTHING_DONE(), request };
+    readRequest(memory, message);
     for (const block of contentBlocks(message.content)) {
       if (block.type === "tool_use") calls.set(block.id, block);
       else if (block.type === "tool_result") readResult(memory, calls.get(block.tool_use_id), block);
-      else readWords(memory, message.role, block);
+      else if (block.type === "thinking") readNotes(memory, block.thinking);
+      else if (block.type === "text") readText(memory, message.role, block.text);
     }
   }
   return memory;
 }
 
-/** Returns the user's request, which is a string in every lesson, or undefined for any other message. */
-function requestIn({ role, content }: Anthropic.MessageParam): string | undefined {
-  const isRequest = role === "user" && typeof content === "string" && !content.startsWith(STOPPED);
-  return isRequest ? content : undefined;
+const GO_ON = /^(go on|continue)\b/i;
+
+/** A request is a string in every lesson. After "go on", only what failed is done again. */
+function readRequest(memory: Memory, { role, content }: Anthropic.MessageParam): void {
+  if (role !== "user" || typeof content !== "string" || content.startsWith(STOPPED)) return;
+  const isOld = GO_ON.test(content);
+  memory.done = memory.done.filter(({ failed }) => isOld && !failed);
+  if (!isOld) memory.request = content;
 }
 
-function learn(memory: Memory, path: string, fact: string): void {
-  memory.facts.set(path, fact);
-  memory.known.set(path, fact);
+/** In thinking that a compaction left as text, there are notes as well. */
+function readText(memory: Memory, role: string, text: string): void {
+  const isSummary = role === "user" && text.startsWith(SUMMARY);
+  if (isSummary) readSummary(memory, text);
+  if (isSummary || role === "assistant") readNotes(memory, text);
 }
 
-function readNotes(memory: Memory, text: string): void {
-  for (const [, path, fact] of text.matchAll(/^Noted (\S+): (.*)$/gm)) if (path && fact) learn(memory, path, fact);
-}
-
-function readWords(memory: Memory, role: string, block: Anthropic.ContentBlockParam): void {
-  if (block.type === "thinking") readNotes(memory, block.thinking);
-  if (block.type !== "text") return;
-  if (role === "assistant") readNotes(memory, block.text);
-  else if (block.text.startsWith(SUMMARY)) readSummary(memory, block.text);
+function readNotes({ facts }: Memory, text: string): void {
+  for (const [, path = "", fact = ""] of text.matchAll(/^Noted (\S+): (.*)$/gm)) facts.set(path, fact);
 }
 
 function readResult(
-  memory: Memory,
+  { done, folders, facts }: Memory,
   call: Anthropic.ToolUseBlockParam | undefined,
-  result: Anthropic.ToolResultBlockParam,
+  { content, is_error: failed = false }: Anthropic.ToolResultBlockParam,
 ) {
-  const text = typeof result.content === "string" ? result.content : "";
-  if (!call || text.startsWith(INTERRUPTED)) return; // so the call is made again
-  const key = keyOf(call.input);
-  const failed = result.is_error === true;
-  memory.done.push({ tool: call.name, key, result: text, failed });
-  if (text.startsWith(CLEARED)) return;
-  if (call.name === "read_file") learn(memory, key, failed ? firstLine(text) : factOf(text));
-  else if (key.startsWith("ls -p ") && !failed) {
-    const names = text.split("\n").filter((name) => name && !/\/$|^\(/.test(name));
-    memory.folders.set(key.slice("ls -p ".length), names);
-  }
+  const result = typeof content === "string" ? content : "";
+  if (!call || result.startsWith(INTERRUPTED)) return; // so the call is made again
+  done.push({ tool: call.name, result, failed });
+  if (result.startsWith(CLEARED)) return;
+  const { path, command = "" } = Object(call.input);
+  if (call.name === "read_file") facts.set(path, failed ? firstLine(result) : factOf(result));
+  const [, folder] = /^ls -p (.*)$/.exec(command) ?? [];
+  const names = result.split("\n").filter((name) => name && !/\/$|^\(/.test(name));
+  if (folder && !failed) folders.set(folder, names);
 }
 
 // --- the summary, written so that the model can read it back --------------------------------------------------------
 
-function summarize(memory: Memory): string {
-  const folders = [...memory.folders].map(([folder, names]) => `Folder ${folder}: ${names.join(" ")}`);
-  const facts = [...memory.known].map(([path, fact]) => `Noted ${path}: ${fact}`);
-  const calls = memory.done.filter((done) => done.tool !== "read_file" && !done.key.startsWith("ls -p "));
-  const made = calls.map(
-    (done) => `Did ${JSON.stringify([done.tool, done.key, firstLine(done.result).slice(0, 80), done.failed])}`,
-  );
-  return [`Goal: ${firstLine(memory.request).slice(0, 150)}`, ...folders, ...facts, ...made].join("\n");
+function summarize({ request, folders, facts, done }: Memory): string {
+  const calls = done.filter(({ tool, failed }) => tool !== "read_file" && !failed);
+  return [
+    `Goal: ${firstLine(request).slice(0, 150)}`,
+    ...calls.map(({ tool, result }) => `Called ${tool} → ${firstLine(result).slice(0, 80)}`),
+    ...[...folders].map(([folder, names]) => `Folder ${folder}: ${names.join(" ")}`),
+    ...[...facts].map(([path, fact]) => `Noted ${path}: ${fact}`),
+  ].join("\n");
 }
 
-function readSummary(memory: Memory, text: string): void {
-  readNotes(memory, text);
+function readSummary({ folders, done }: Memory, text: string): void {
   for (const [, folder = "", names = ""] of text.matchAll(/^Folder (\S+): (.*)$/gm))
-    memory.folders.set(folder, names.split(" "));
-  for (const [, call = ""] of text.matchAll(/^Did (.*)$/gm)) {
-    const [tool, key, result, failed] = JSON.parse(call);
-    memory.done.push({ tool, key, result, failed });
-  }
+    folders.set(folder, names.split(" "));
+  for (const [, tool = "", result = ""] of text.matchAll(/^Called (\w+) → (.*)$/gm))
+    done.push({ tool, result, failed: false });
 }
 
 // --- the reply ------------------------------------------------------------------------------------------------------
@@ -328,7 +295,7 @@ export const rehearse: Model = (request) => {
   const memory = recall(request);
   for (const scene of SCENES) {
     const match = scene.match.exec(memory.request);
-    if (match) return toReply(scene.play(memory, match), request);
+    if (match) return toReply((scene.steps && nextOf(memory, scene.steps)) ?? scene.answer(memory, match), request);
   }
   return say(HELP);
 };

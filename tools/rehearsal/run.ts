@@ -4,15 +4,14 @@
  *     npm start                       s06 in this folder if you have a key, otherwise offline
  *     npm run offline -- s03 [args]   any lesson, offline. With --raw before s03, it prints the last model call at the
  *                                     end; with --save FOLDER, it writes transcripts like those of s06
- *     npm run demo [-- FOLDER]        a tour that needs no typing; leaves its transcript in FOLDER. With --verbose, it
- *                                     shows what s06 prints
+ *     npm run demo [-- FOLDER]        a tour that needs no typing; leaves its transcript in FOLDER
  */
-import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { JournalEntry } from "../api/server.ts";
 import { LESSONS, lessonFile, ROOT, runLesson } from "../lesson/start.ts";
 import { demo } from "./demo.ts";
-import { showCall, transcriptsOf } from "./journal.ts";
+import { saveTranscripts, showCall } from "./journal.ts";
 import { runOffline } from "./offline.ts";
 
 const USAGE = `npm run offline -- [--raw] LESSON [-y] ["a request"]     --raw: then print the last model call as JSON
@@ -30,30 +29,17 @@ function fillScratch(): string {
   return folder;
 }
 
-type Then = { isRaw?: boolean; saveTo?: string };
-
-async function offline(name: string, args: string[], { isRaw, saveTo }: Then = {}): Promise<number> {
+/** Runs a lesson. Returns the exit code. `then` gets the model calls. */
+async function offline([name = "", ...args]: string[], then = (_: JournalEntry[]) => {}): Promise<number> {
   if (name === "") throw new Error(USAGE);
   const file = lessonFile(name);
   const folder = fillScratch();
   console.log(`[offline: ${file.slice(ROOT.length)} with the rehearsal model, in ${folder}]`);
   const isHere = (arg: string, i: number) => args[i - 1] === "--resume" && existsSync(arg);
   const fromScratch = args.map((arg, i) => (isHere(arg, i) ? resolve(arg) : arg)); // the lesson runs in that folder
-  const { code, journal } = await runOffline(name, fromScratch, { folder });
-  const last = journal.at(-1);
-  if (isRaw && last) console.log(`\n${showCall(last)}`);
-  if (saveTo) save(journal, saveTo);
+  const { code, journal } = await runOffline(name, fromScratch, { cwd: folder });
+  then(journal);
   return code;
-}
-
-function save(journal: JournalEntry[], folder: string): void {
-  const { parent, task } = transcriptsOf(journal);
-  const name = `transcript_${Date.now()}_${process.pid}.jsonl`;
-  const write = (file: string, lines: object[]) =>
-    writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
-  mkdirSync(join(folder, "tasks"), { recursive: true });
-  write(join(folder, name), parent);
-  if (task.length > 0) write(join(folder, "tasks", name), task);
 }
 
 /** Runs s06 in this folder with the credentials of the environment or of .env, or offline if there are none. */
@@ -62,31 +48,28 @@ async function start(args: string[]): Promise<number> {
   const credentials = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"];
   if (!credentials.some((name) => process.env[name])) {
     console.log("[no ANTHROPIC_API_KEY: this is a rehearsal; docs/running.md says how to use a key]");
-    return offline("s06", args);
+    return offline(["s06", ...args]);
   }
   console.log(`[your credential, ${process.env.MODEL_ID || "the default model"}, in ${ROOT}]`);
   return runLesson(lessonFile("s06"), args, { cwd: ROOT });
 }
 
 async function main([command = "", ...args]: string[]): Promise<number> {
-  if (command === "demo") {
-    const [keep] = args.filter((arg) => arg !== "--verbose");
-    return demo({ keep, isVerbose: args.includes("--verbose") });
-  }
+  const [folder = "", ...rest] = args;
+  if (command === "demo") return demo(args[0]);
   if (command === "start") return start(args);
-  const [first = "", second = "", ...rest] = args;
-  if (command === "--raw") return offline(first, args.slice(1), { isRaw: true });
-  if (command === "--save") return offline(second, rest, { saveTo: first });
-  return offline(command, args);
+  if (command === "--raw")
+    return offline(args, (journal) => {
+      for (const last of journal.slice(-1)) console.log(`\n${showCall(last)}`);
+    });
+  if (command === "--save") return offline(rest, (journal) => saveTranscripts(journal, folder));
+  return offline([command, ...args]);
 }
 
 process.stdout.on("error", () => process.exit(1)); // closed, as in `| head -1`
-main(process.argv.slice(2)).then(
-  (code) => {
-    process.exitCode = code;
-  },
-  (error: Error) => {
-    console.error(error.message);
-    process.exitCode = 1;
-  },
-);
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
+}
