@@ -23,7 +23,7 @@ const SUMMARY_TEXT = "Done so far. ".repeat((2_000 * CHARS_PER_TOKEN) / 13);
 export type Job = { strategy: string; file: string; session: Session };
 
 /** An edit of a text that the session had shown before. */
-export type Edit = {
+type Edit = {
   path: string;
   isLost: boolean; // the prompt no longer has that text
   source: { text: number; from: number; tokens: number }; // what showed it last: its index, its first call, its size

@@ -9,7 +9,7 @@ import { FENCE, type Page, type Report, readPage } from "./page.ts";
 type Section = { title: string; line: number; text: string };
 
 /** Returns the page that a Chinese page translates. */
-export function originalOf(file: string): string | undefined {
+function originalOf(file: string): string | undefined {
   const [, name] = /^docs\/zh\/(.*)$/.exec(file) ?? [];
   if (name === "README.md") return "README.md";
   return name === "index.md" ? "docs/README.md" : name && `docs/${name}`;

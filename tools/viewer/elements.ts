@@ -17,14 +17,14 @@ export function make<Tag extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-export function makeButton(click: () => void, ...label: (Node | string)[]): HTMLButtonElement {
+function makeButton(click: () => void, ...label: (Node | string)[]): HTMLButtonElement {
   const button = make("button", { type: "button" }, ...label);
   button.addEventListener("click", click);
   return button;
 }
 
 /** A name on one line. A long path loses its middle rather than its end. */
-export function makeName(name: string): HTMLElement {
+function makeName(name: string): HTMLElement {
   const [, start = name, end = ""] = /^(.*\/.*)(\/[^/\s]+)$/.exec(name) ?? [];
   return make("span", { className: "cv-name", title: name }, make("span", {}, start), end);
 }
@@ -87,7 +87,6 @@ function mergeSmall(blocks: ShownBlock[], most: number): Merged[] {
   return groups;
 }
 
-export type Strip = ReturnType<typeof makeStrip>;
 
 const MOST_PARTS = 160; // in a strip of the full width
 

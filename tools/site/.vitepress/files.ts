@@ -13,7 +13,7 @@ const pagesIn = (folder: string) => {
 
 const OWN = "tools/site/pages";
 /** The Markdown files that become pages. */
-export const pages = [".", "docs", "docs/zh", OWN, `${OWN}/zh`].flatMap(pagesIn);
+const pages = [".", "docs", "docs/zh", OWN, `${OWN}/zh`].flatMap(pagesIn);
 
 /** README.md → readme, docs/README.md → lessons, docs/zh/s01_agent_loop.md → zh/s01_agent_loop */
 export function nameOf(file: string): string {
