@@ -57,7 +57,9 @@ export async function processPages(mode: "sync" | "check", root: string) {
   checkRecordings(root, project.lessons, report);
 
   const inDocs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" });
-  const files = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "tools/README.md", ...inDocs.map((name) => `docs/${name}`)];
+  const files = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "tools/README.md"].concat(
+    inDocs.map((name) => `docs/${name}`),
+  );
   await Promise.all(files.filter((file) => file.endsWith(".md") && existsSync(join(root, file))).map(visit));
   const byPlace = (a: string, b: string) => a.localeCompare(b, "en", { numeric: true });
   return { failures: failures.sort(byPlace), warnings: warnings.sort(byPlace) };

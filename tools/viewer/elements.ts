@@ -87,7 +87,6 @@ function mergeSmall(blocks: ShownBlock[], most: number): Merged[] {
   return groups;
 }
 
-
 const MOST_PARTS = 160; // in a strip of the full width
 
 /** A strip of blocks. `share` is its width, where 1 is the full width. Arrow keys move from block to block. */
