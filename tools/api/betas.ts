@@ -1,9 +1,9 @@
-/** The beta headers that the API knows, and the fields that need one. */
+/**
+ * The beta headers that the API knows, and the fields that need one. The list has every beta that the SDK, Claude Code or
+ * the Vercel AI SDK names in its types or code.
+ */
 import names from "./betas.json" with { type: "json" };
 import { reject } from "./errors.ts";
-
-/** Every beta that the SDK, Claude Code or the Vercel AI SDK names in its types or code. */
-export const BETAS: string[] = names;
 
 export const BINDING_BETA = "thinking-binding-controls-2026-08-01";
 
@@ -25,7 +25,7 @@ export function readBetas(header: string | string[] | undefined): string[] {
   const betas = String(header ?? "")
     .split(/\s*,\s*/)
     .filter(Boolean);
-  const unknown = betas.filter((name) => !BETAS.includes(name)).map((name) => `\`${name}\``);
+  const unknown = betas.filter((name) => !names.includes(name)).map((name) => `\`${name}\``);
   if (unknown.length > 0) reject("beta header", unknown.join(", "));
   return betas;
 }

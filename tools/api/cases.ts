@@ -67,8 +67,7 @@ function rejected<R extends Rule>(sends: Sends, rule: R, ...parts: Parts<R>): Ca
   return { name: message, expected: { status, rule, message }, sends };
 }
 
-const BLOCKS =
-  "'text', 'image', 'document', 'search_result', 'thinking', 'redacted_thinking', 'tool_use', 'tool_result', …";
+const BLOCKS = "'text', 'image', 'document', 'search_result', …";
 const CHOICES = "'auto', 'any', 'tool', 'none'";
 const EFFORTS = "'low', 'medium', 'high', 'xhigh' or 'max'";
 const CALL = "messages.1.content.0";
@@ -79,8 +78,12 @@ const REJECTED: Case[] = [
   { ...rejected({}, "version"), headers: { "anthropic-version": null } },
   rejected(padded(34e6), "body size"),
   rejected("{", "body is JSON", "…"),
+  rejected(
+    `{"messages":[${"[".repeat(1e4)}${"]".repeat(1e4)}]}`,
+    "body is JSON",
+    "recursion limit exceeded at messages.0",
+  ),
   rejected({ messages: [{ role: "user", content: "\ud83d" }] }, "body is JSON", "no low surrogate in string"),
-  rejected(first({ type: "text" }), "field missing", "messages.0.content.0.text.text"),
   rejected(history(assistant({ type: "thinking", thinking: "" })), "field missing", `${CALL}.thinking.signature`),
   rejected({ foo: 1 }, "field unknown", "foo"),
   rejected(first(text({ foo: 1 })), "field unknown", "messages.0.content.0.text.foo"),
@@ -90,35 +93,18 @@ const REJECTED: Case[] = [
   rejected({ thinking: bound("drop_block") }, "field unknown", "thinking.adaptive.block_binding"),
   rejected({ context_management: { edits: [] } }, "field unknown", "context_management"),
   rejected(history(EFFORT), "field unknown", "messages.1.output_config"),
-  rejected({ metadata: { team: "x" } }, "field unknown", "metadata.team"),
-  rejected({ output_config: { length: 1 } }, "field unknown", "output_config.length"),
   rejected({ max_tokens: 1.5 }, "field type", "max_tokens", "integer"),
   rejected({ messages: [{ role: "user", content: 5 }] }, "field type", "messages.0.content", "array"),
   rejected(history(assistant(use("a", { input: [] }))), "field type", `${CALL}.tool_use.input`, "dictionary"),
-  rejected({ system: 5 }, "field type", "system", "array"),
-  rejected({ service_tier: "fast" }, "field value", "service_tier", "'auto' or 'standard_only'"),
   rejected({ output_config: { effort: "x" } }, "field value", "output_config.effort", EFFORTS),
   rejected({ cache_control: { type: "eternal" } }, "field value", "cache_control.type", "'ephemeral'"),
   rejected({ cache_control: { ...CACHE, ttl: "2h" } }, "field value", "cache_control.ttl", "'5m' or '1h'"),
-  rejected(
-    { thinking: { type: "adaptive", display: "full" } },
-    "field value",
-    "thinking.adaptive.display",
-    "'summarized' or 'omitted'",
-  ),
   rejected(history(assistant(use("a b"))), "field pattern", `${CALL}.tool_use.id`, "^[a-zA-Z0-9_-]+$"),
   rejected(history(assistant(use("a", { name: "a b" }))), "field pattern", `${CALL}.tool_use.name`, NAME(200)),
-  rejected(tool({ name: "a.b" }), "field pattern", "tools.0.custom.name", NAME(128)),
   rejected(tool({ name: "x".repeat(129) }), "field pattern", "tools.0.custom.name", NAME(128)),
   rejected({ max_tokens: -1 }, "number too small", "max_tokens", "0"),
   rejected({ messages: Array(100_001).fill(HELLO) }, "list too long", "messages", "100000"),
   rejected({ model: "" }, "length of a string", "model", "at least 1 character"),
-  rejected(
-    { metadata: { user_id: "x".repeat(257) } },
-    "length of a string",
-    "metadata.user_id",
-    "at most 256 characters",
-  ),
   rejected(first(image("not base64")), "image data", "messages.0.content.0.image.source.base64…"),
   rejected(tool({ input_schema: { type: "object", properties: 5 } }), "tool schema", "tools.0.custom"),
   { ...rejected({}, "beta header", "`nonsense-2026-01-01`"), headers: { "anthropic-beta": "nonsense-2026-01-01" } },
@@ -145,40 +131,22 @@ const REJECTED: Case[] = [
   rejected(history(system()), "empty message", "messages.1", "…"),
   rejected(first(text({ text: "" })), "empty text"),
   rejected({ messages: [{ role: "user", content: " " }] }, "blank text"),
-  rejected(history(system(text({ text: " " }))), "blank text"),
   rejected({ messages: [HELLO, assistant(use("a")), user(result("a"))] }, "tools defined"),
   rejected(history(user(use("a"))), "role of a block", CALL, "tool_use", "assistant"),
   rejected(history(user(THOUGHT)), "role of a block", CALL, "thinking", "assistant"),
   rejected(history(assistant(result("a")), HELLO), "role of a block", CALL, "tool_result", "user"),
   rejected(answered(result("a", { content: "", is_error: true })), "reason of an error", RESULT),
-  rejected(history(assistant(use("a"), use("a")), user(result("a"))), "ids of calls", "messages.1.content.1"),
-  rejected(
-    history(assistant(use("a")), user(result("a")), assistant(use("a"))),
-    "ids of calls",
-    "messages.3.content.0",
-  ),
+  rejected(history(assistant(use("a"), use("a")), HELLO), "ids of calls", "messages.1.content.1"),
   rejected(history(assistant(use("a"))), "call without result", "messages.1", "a"),
   rejected(history(assistant(use("a")), HELLO), "call without result", "messages.1", "a"),
   rejected(answered(text(), result("a")), "call without result", "messages.1", "a"),
-  rejected(
-    history(assistant(use("a"), use("b"), use("c")), user(result("b"))),
-    "call without result",
-    "messages.1",
-    "a, c",
-  ),
   rejected(history(user(result("a"))), "result without call", CALL, "a"),
   rejected(answered(result("a"), result("b")), "result without call", "messages.2.content.1", "b"),
   rejected(answered(result("a"), result("a")), "one result a call", "messages.2.content.1", "a"),
   rejected(history(assistant(text())), "prefill"),
-  rejected({ ...first(...marks(2)), cache_control: CACHE, system: marks(2) }, "cache breakpoints", "5"),
   rejected({ ...answered(result("a", { content: marks(4) })), cache_control: CACHE }, "cache breakpoints", "5"),
   rejected({ system: marks(1), cache_control: HOUR }, "cache lifetimes", "cache_control"),
   rejected(first(...marks(1), ...marks(1, HOUR)), "cache lifetimes", "messages.0.content.1.cache_control"),
-  rejected(
-    { ...answered(result("a", { content: marks(1, HOUR) })), tools: [{ ...TOOLS[0], cache_control: SHORT }] },
-    "cache lifetimes",
-    "messages.2.content.0.content.0.cache_control",
-  ),
   rejected(words(1_200_000), "prompt too long", "…", "…"),
 ];
 
@@ -194,86 +162,56 @@ const SEARCH = { type: "search_result", content: [text()], source: "x", title: "
 const REFERENCE = { type: "tool_reference", tool_name: "bash" };
 const SERVED = { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: { query: "x" } };
 const FOUND = { type: "web_search_tool_result", tool_use_id: "srvtoolu_1", content: [] };
+const THOUGHTLESS = { model: "claude-haiku-5-5", thinking: { type: "disabled" } };
 const OLD = { model: "claude-haiku-4-5", max_tokens: 2_000 };
 
 const AS_IT_IS: Answer = { status: 200, message: "" };
-const accepted = (name: string, sends: Sends, headers?: Case["headers"]): Case => ({
-  name,
-  expected: AS_IT_IS,
-  sends,
-  headers,
-});
-const ACCEPTED: Case[] = [
-  accepted("one message", {}),
-  accepted("31 MB, nearly all spaces", padded(31e6)),
-  accepted("a whole surrogate pair, and half of one in text", {
-    messages: [{ role: "user", content: "\u{1f600} \\ud83d" }],
-  }),
-  accepted("fields without effect", {
-    stop_sequences: ["x"],
-    metadata: { user_id: "x".repeat(256) },
-    service_tier: "auto",
-    output_config: { effort: "low" },
-  }),
-  accepted(
-    "fields of betas",
-    { context_management: { edits: [] }, thread: { type: "create" }, fallbacks: "default" },
-    BETAS,
+const PLAIN: Record<string, Sends> = {
+  "one message": {},
+  "31 MB, nearly all spaces": padded(31e6),
+  "a whole surrogate pair, and half of one in text": first(text({ text: "\u{1f600} \\ud83d" })),
+  "fields without effect": { stop_sequences: ["x"], metadata: { user_id: "x".repeat(256) }, service_tier: "auto" },
+  "a Claude model that isn't listed": { model: "claude-sonnet-9", output_config: { effort: "low" } },
+  "a tool with properties": tool({ input_schema: SCHEMA }),
+  "a server tool": { tools: [{ type: "web_search_20250305", name: "web_search" }] },
+  "a reply with a server tool": history(assistant(SERVED, FOUND, text()), HELLO),
+  "a search result, a tool reference and an image": answered(
+    result("a", { content: [SEARCH, REFERENCE, image(GREY)] }),
   ),
-  accepted("an effort without content, and betas", history(EFFORT, HELLO), BETAS),
-  accepted("a Claude model that isn't listed", { model: "claude-sonnet-9" }),
-  accepted("a tool with properties", tool({ input_schema: SCHEMA })),
-  accepted("a server tool", { tools: [{ type: "web_search_20250305", name: "web_search" }] }),
-  accepted("a reply with a server tool", history(assistant(SERVED, FOUND, text()), HELLO)),
-  accepted(
-    "a search result, a tool reference and an image as a result",
-    answered(result("a", { content: [SEARCH, REFERENCE, image(GREY)] })),
+  "a system message before a reply": history(system(text()), assistant(text()), HELLO),
+  "two system messages at the end": history(system(text()), system(text())),
+  "an assistant message at the start": { messages: [assistant(text()), HELLO] },
+  "an old model: temperature and prefill": { ...OLD, temperature: 1, ...history(assistant(text())) },
+  "an old model: a thinking budget": { ...OLD, thinking: { type: "enabled", budget_tokens: 1_024 } },
+  "Haiku 5.5: a forced tool without thinking": { ...THOUGHTLESS, tools: TOOLS, tool_choice: { type: "any" } },
+  "a name of 128 letters": tool({ name: "x".repeat(128) }),
+  "two tools, and a free choice": { tools: [...TOOLS, MORE], tool_choice: { type: "auto" } },
+  "max_tokens of 0": { max_tokens: 0 },
+  "max_tokens of 128,000": { max_tokens: 128_000 },
+  "thinking that isn't shown": { thinking: { type: "adaptive", display: "omitted" } },
+  "thinking between tools": { thinking: { type: "between_tools" } },
+  "four breakpoints": first(...marks(4)),
+  "breakpoints for an hour, then for five minutes": { ...first(...marks(1, HOUR), ...marks(1)), cache_control: SHORT },
+  "results in another order than the calls, and a text after them": history(
+    assistant(use("a")),
+    assistant(use("b")),
+    user(result("b")),
+    user(result("a"), text()),
   ),
-  accepted(
-    "a system message before a reply, and two at the end",
-    history(system(text()), assistant(text()), HELLO, system(text()), system(text())),
-  ),
-  accepted("an assistant message at the start", { messages: [assistant(text()), HELLO] }),
-  accepted("an old model: temperature and prefill", { ...OLD, temperature: 1, ...history(assistant(text())) }),
-  accepted("an old model: a thinking budget", { ...OLD, thinking: { type: "enabled", budget_tokens: 1_024 } }),
-  accepted("Haiku 5.5: a forced tool without thinking", {
-    model: "claude-haiku-5-5",
-    thinking: { type: "disabled" },
-    tools: TOOLS,
-    tool_choice: { type: "any" },
-  }),
-  accepted("a name of 128 letters", tool({ name: "x".repeat(128) })),
-  accepted("two tools, and a free choice", { tools: [...TOOLS, MORE], tool_choice: { type: "auto" } }),
-  accepted("max_tokens of 0", { max_tokens: 0 }),
-  accepted("max_tokens of 128,000", { max_tokens: 128_000 }),
-  accepted("thinking that isn't shown", { thinking: { type: "adaptive", display: "omitted" } }),
-  accepted("thinking between tools", { thinking: { type: "between_tools" } }),
-  accepted("a system prompt in blocks", { system: [text()] }),
-  accepted("two messages of one role", history(HELLO)),
-  accepted("four breakpoints", first(...marks(4))),
-  accepted("breakpoints for an hour, then for five minutes", {
-    ...first(...marks(1, HOUR)),
-    system: marks(1, HOUR),
-    cache_control: SHORT,
-  }),
-  accepted(
-    "results in another order than the calls, which came in two messages, and a text after them",
-    history(assistant(use("a")), assistant(use("b")), user(result("b")), user(result("a"), text())),
-  ),
-  accepted(
-    "a result without content",
-    history(assistant(use("a", { caller: null })), user(result("a", { content: undefined }))),
-  ),
-  accepted("an error with a text", answered(result("a", { content: [text()], is_error: true }))),
-  accepted("a long prompt and max_tokens, above the window together", { max_tokens: 128_000, ...words(90_000) }),
-];
+  "a result without content": answered(result("a", { content: undefined })),
+  "an error with a text": answered(result("a", { content: [text()], is_error: true })),
+  "a long prompt and max_tokens, above the window together": { max_tokens: 128_000, ...words(90_000) },
+};
+const ACCEPTED = Object.entries(PLAIN).map(([name, sends]): Case => ({ name, sends, expected: AS_IT_IS }));
+const WITH_BETAS = { context_management: { edits: [] }, thread: { type: "create" }, fallbacks: "default" };
+for (const sends of [WITH_BETAS, history(EFFORT, HELLO)])
+  ACCEPTED.push({ name: "fields of betas", sends, expected: AS_IT_IS, headers: BETAS });
 
 // --- thinking is bound to what came before it ------------------------------------------------------------------------
 
 const PUZZLE =
   "Which three-digit numbers are 15 times the sum of their digits? In each of your next three replies work out one step in your head, then call bash once, with an echo of what you found.";
-/** Long enough to be cached. */
-const SYSTEM = `Think before every call. ${"Keep what you write short, and never explain it. ".repeat(60)}`;
+const SYSTEM = "Think before every call. Keep what you write short, and never explain it.";
 export const START: Conversation = { system: SYSTEM, tools: TOOLS, messages: [{ role: "user", content: PUZZLE }] };
 
 /** The local server's model for these cases: makes three calls for the puzzle, and says "ok" to anything else. */
@@ -285,6 +223,9 @@ export const puzzleModel: Model = ({ messages, max_tokens }) =>
 type Edit = (conversation: Conversation) => unknown;
 /** Returns the blocks of a message. */
 const blocks = ({ messages }: Conversation, i: number) => Object(messages[i]).content;
+/** Changes the first block of a message. */
+const clear = (conversation: Conversation, i: number) =>
+  Object.assign(blocks(conversation, i)[0], i % 2 ? { thinking: "." } : { content: "(cleared)" });
 const openWith = (text: string) => (conversation: Conversation) => {
   conversation.messages[0] = { role: "user", content: [{ type: "text", text, cache_control: CACHE }] };
 };
@@ -295,30 +236,20 @@ function edited(name: string, expected: Answer, edit: Edit, sends: object = { th
   return { name: `thinking: ${name}`, expected, edit, sends, headers };
 }
 /** `message` is the one with the first invalid block. */
-function unbound(message: number): Answer {
-  const { status, rule, message: words } = rejectionFor("thinking binding", `messages.${message}.content.0`);
-  return { status, rule, message: words };
-}
+const unbound = (message: number) => rejected({}, "thinking binding", `messages.${message}.content.0`).expected;
 
 const EDITED: Case[] = [
-  edited("a message is added", AS_IT_IS, ({ messages }) => messages.push(HELLO)),
   edited("a text is written as a block with a breakpoint", AS_IT_IS, openWith(PUZZLE)),
   edited("the oldest thinking goes", AS_IT_IS, (conversation) => blocks(conversation, 1).shift()),
   edited("all thinking goes, and a result is cleared", AS_IT_IS, (conversation) => {
     for (const i of [1, 3, 5]) blocks(conversation, i).shift();
-    blocks(conversation, 2)[0].content = "(cleared)";
+    clear(conversation, 2);
   }),
-  edited("the system prompt changes", unbound(1), (conversation) => {
-    conversation.system = "Be quick.";
-  }),
+  edited("the system prompt changes", unbound(1), (conversation) => Object.assign(conversation, { system: "" })),
   edited("a tool is added", unbound(1), ({ tools }) => tools.push(MORE)),
-  edited("an old result is cleared", unbound(3), (conversation) => {
-    blocks(conversation, 2)[0].content = "…";
-  }),
+  edited("an old result is cleared", unbound(3), (conversation) => clear(conversation, 2)),
   edited("thinking goes from the middle", unbound(5), (conversation) => blocks(conversation, 3).shift()),
-  edited("a text of thinking changes", unbound(5), (conversation) => {
-    blocks(conversation, 5)[0].thinking = ".";
-  }),
+  edited("a text of thinking changes", unbound(5), (conversation) => clear(conversation, 5)),
   edited("the first message changes", unbound(1), openWith("Something else."), {}),
   edited("the first message changes, with drop_block", AS_IT_IS, openWith("Something else."), {
     thinking: bound("drop_block"),

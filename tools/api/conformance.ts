@@ -16,11 +16,11 @@ const CREDENTIALS = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PRO
 
 // --- do the lessons run there? ---------------------------------------------------------------------------------------
 
-type Conversation = Pick<Anthropic.MessageStreamParams, "system" | "tools" | "messages">;
-export type Talk = { messages: Anthropic.MessageParam[]; replies: Anthropic.Message[] };
-
 /** Sends a conversation with the lessons' own settings, and returns the reply. */
-async function hear(client: Anthropic, conversation: Conversation): Promise<Anthropic.Message> {
+async function hear(
+  client: Anthropic,
+  conversation: typeof START | { messages: Anthropic.MessageParam[] },
+): Promise<Anthropic.Message> {
   const thinking = process.env.THINKING === "off" ? undefined : SUMMARIZED;
   const settings = { model: BASE.model, max_tokens: 32_000, thinking, cache_control: CACHE };
   const stream = client.messages.stream({ ...settings, ...conversation });
@@ -31,25 +31,23 @@ async function hear(client: Anthropic, conversation: Conversation): Promise<Anth
   throw new Error("it doesn't stream, and the lessons only read streams");
 }
 
-/** Has a conversation of several replies. Throws if one of them makes no call. */
-export async function converse(client: Anthropic, count: number): Promise<Talk> {
+/** Has a conversation of several replies, and returns it with the results. Throws if a reply makes no call. */
+export async function converse(client: Anthropic, replies: number): Promise<Anthropic.MessageParam[]> {
   const messages = [...START.messages];
-  const replies: Anthropic.Message[] = [];
-  while (replies.length < count) {
-    const reply = await hear(client, { ...START, messages });
-    replies.push(reply);
-    const calls = reply.content.filter((block) => block.type === "tool_use");
-    if (calls.length === 0) throw new Error(`the model made no call in reply ${replies.length}, but it was asked to`);
+  for (let i = 0; i < replies; i++) {
+    const { content } = await hear(client, { ...START, messages });
+    const calls = content.filter((block) => block.type === "tool_use");
+    if (calls.length === 0) throw new Error("the model made no call, although it was asked to");
     const results = calls.map(({ id }) => ({ type: "tool_result" as const, tool_use_id: id, content: "135" }));
-    messages.push({ role: "assistant", content: reply.content }, { role: "user", content: results });
+    messages.push({ role: "assistant", content }, { role: "user", content: results });
   }
-  return { messages, replies };
+  return messages;
 }
 
 /** Sends a plain request, one with a tool, and one that returns the tool's result. Throws if one of them fails. */
 async function tryLessons(client: Anthropic): Promise<void> {
   await hear(client, { messages: BASE.messages });
-  const { messages } = await converse(client, 1);
+  const messages = await converse(client, 1);
   await hear(client, { ...START, messages });
 }
 
@@ -72,20 +70,22 @@ export async function ask(client: Anthropic, body: object | string, headers: Cas
   }
 }
 
-/** Tries a case, for which some need a conversation in which each reply has thinking and a call. Never throws. */
-export async function tryCase(client: Anthropic, each: Case, talk: Talk | Error): Promise<Result> {
+/** Tries a case. Some edit a conversation, in which each reply has to be thinking and a call. Never throws. */
+export async function tryCase(client: Anthropic, each: Case, talk: Anthropic.MessageParam[]): Promise<Result> {
   const { edit, sends, headers, expected } = each;
+  const conversation = edit && structuredClone({ ...START, messages: talk });
   try {
-    let body: object | string = typeof sends === "string" ? sends : { ...BASE, ...sends };
-    if (edit && typeof sends === "object") {
-      if (talk instanceof Error) throw talk;
-      const thoughtless = talk.replies.findIndex(({ content }) => content[0]?.type !== "thinking");
-      if (thoughtless >= 0) throw new Error(`the model did not think before its call ${thoughtless + 1}`);
-      const conversation = structuredClone({ ...START, messages: talk.messages });
-      edit(conversation);
-      body = { ...BASE, ...conversation, ...sends };
-    }
-    const answer = await ask(client, body, headers);
+    const isThoughtless = talk.some(
+      ({ role, content }) => role === "assistant" && Object(content)[0].type !== "thinking",
+    );
+    if (edit && (talk.length < 7 || isThoughtless))
+      throw new Error("the model didn't think before each of three calls");
+    if (conversation) edit?.(conversation);
+    const answer = await ask(
+      client,
+      typeof sends === "string" ? sends : { ...BASE, ...conversation, ...sends },
+      headers,
+    );
     if (answer.status !== expected.status) return { verdict: "differs", answer };
     const [beginning = ""] = expected.message.split("…");
     return { verdict: answer.message.startsWith(beginning) ? "same" : "reworded", answer };
@@ -104,7 +104,7 @@ type Print = (line: string) => void;
 /** Returns whether at least one case was tried, and nothing differs. */
 async function tryCases(client: Anthropic, all: Case[], print: Print): Promise<boolean> {
   const cases = all.filter((each) => !isLarge(each));
-  const talk = await converse(client, 3).catch((error) => new Error(`no conversation: ${reasonOf(error)}`));
+  const talk = await converse(client, 3).catch(() => []);
   const verdicts: string[] = [];
   for (const each of cases) {
     const { verdict, answer, reason } = await tryCase(client, each, talk);
@@ -130,11 +130,10 @@ async function run(args: string[], print: Print, cases: Case[]): Promise<boolean
   if (existsSync(env)) process.loadEnvFile(env);
   BASE.model = process.env.MODEL_ID || BASE.model;
   const credential = CREDENTIALS.find((name) => process.env[name]);
-  if (!credential && !values.server)
+  if (!credential)
     throw new Error("No key: set ANTHROPIC_API_KEY in the environment or in .env. npm start works without one.");
-  const placeholderKey = credential ? {} : { apiKey: "none" };
-  const client = new Anthropic({ baseURL: values.server, maxRetries: 8, logLevel: "off", ...placeholderKey });
-  print(`${client.baseURL}, ${BASE.model}, with ${credential ?? "no key"}`);
+  const client = new Anthropic({ baseURL: values.server, maxRetries: 8, logLevel: "off" });
+  print(`${client.baseURL}, ${BASE.model}, with ${credential}`);
   await tryLessons(client).catch((error) => {
     throw new Error(`The lessons don't run on this server: ${reasonOf(error)}\ndocs/servers.md may say what helps.`);
   });
@@ -159,7 +158,5 @@ export async function main(args: string[], show: Print = console.log, cases = CA
   }
 }
 
-if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url))
-  main(process.argv.slice(2)).then((code) => {
-    process.exitCode = code;
-  });
+const isProgram = process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url);
+if (isProgram) process.exitCode = await main(process.argv.slice(2));

@@ -39,20 +39,13 @@ export function failAtOnce(failure: Failure | undefined): void {
 
 /** Drafts a reply that fits into the room. */
 export function draftWith(failure: Failure | undefined, reply: Reply, room: Room): Drafted {
-  const drafts = draftsOf(reply);
+  const kind = failure?.kind;
+  const drafts = kind === "broken_json" ? draftsOf(reply).map(breakJson) : draftsOf(reply);
   const halfway = lengthOf(drafts) - Math.ceil((drafts.at(-1)?.generated.length ?? 0) / 2);
-  switch (failure?.kind) {
-    case "max_tokens":
-      return fitReply(reply, drafts, { ...room, output: Math.min(room.output, halfway) });
-    case "context_window":
-      return fitReply(reply, drafts, { ...room, window: Math.min(room.window, halfway) });
-    case "refusal":
-      return fitReply({ ...reply, stop_reason: "refusal" }, drafts, room);
-    case "broken_json":
-      return fitReply(reply, drafts.map(breakJson), room);
-    default:
-      return fitReply(reply, drafts, room);
-  }
+  const output = kind === "max_tokens" ? Math.min(room.output, halfway) : room.output;
+  const window = kind === "context_window" ? Math.min(room.window, halfway) : room.window;
+  const stop_reason = kind === "refusal" ? kind : reply.stop_reason;
+  return fitReply({ ...reply, stop_reason }, drafts, { output, window });
 }
 
 const breakJson = ({ block, generated }: Draft): Draft => ({
@@ -75,17 +68,10 @@ export type Encoded = {
 export function encodeWith(failure: Failure | undefined, answer: Answer, requestId: string): Encoded {
   const { type, chunks } = encode(answer);
   const half = chunks.slice(0, Math.floor(chunks.length / 2)); // empty for a plain answer
-  switch (failure?.kind) {
-    case "drop":
-      return { type, chunks: half, breaks: true, error: "drop" };
-    case "error_event": {
-      const overloaded = new Rejection(529);
-      if (!answer.isStream) throw overloaded;
-      return { type, chunks: [...half, asEvent("error", errorBody(overloaded, requestId))], error: "error_event" };
-    }
-    case "slow":
-      return { type, chunks, delay: failure.delay };
-    default:
-      return { type, chunks };
-  }
+  if (failure?.kind === "slow") return { type, chunks, delay: failure.delay };
+  if (failure?.kind === "drop") return { type, chunks: half, breaks: true, error: "drop" };
+  if (failure?.kind !== "error_event") return { type, chunks };
+  const overloaded = new Rejection(529);
+  if (!answer.isStream) throw overloaded;
+  return { type, chunks: [...half, asEvent("error", errorBody(overloaded, requestId))], error: "error_event" };
 }

@@ -1,14 +1,11 @@
 /** What other servers with this API do differently. A local server with quirks doesn't check signatures, as they don't. */
 import type Anthropic from "@anthropic-ai/sdk";
-import { Rejection } from "./errors.ts";
 import type { Line } from "./prompt.ts";
 import type { ParsedRequest } from "./request.ts";
 
-/** A prompt's size and the context window, in tokens. */
-type Size = { tokens: number; window: number };
 export type Quirk = {
-  /** Returns why a request is rejected, if it is. */
-  refuses?(request: ParsedRequest, size: Size): string | undefined;
+  /** Returns why a request is rejected, if it is. The size of the prompt and the context window are in tokens. */
+  refuses?(request: ParsedRequest, tokens: number, window: number): string | undefined;
   /** Whether the oldest messages of a prompt are left out until it fits into the window. */
   cuts?: boolean;
   changes?(message: Anthropic.Message): void;
@@ -32,7 +29,7 @@ export const QUIRKS = {
   },
   /** vLLM: prompt and reply share the window */
   countsReply: {
-    refuses({ max_tokens }, { tokens, window }) {
+    refuses({ max_tokens }, tokens, window) {
       if (tokens + max_tokens <= window) return;
       return `This model's maximum context length is ${window} tokens, but you asked for ${max_tokens} after ${tokens}.`;
     },
@@ -61,12 +58,4 @@ export function cutPrompt(lines: Line[], limit: number): Line[] {
   const oldest = () => kept.findIndex(({ text }) => /^(user|assistant) /.test(text));
   while (length() > limit && oldest() >= 0) kept.splice(oldest(), 1);
   return kept;
-}
-
-/** Throws a Rejection if one of the quirks refuses the request. */
-export function checkQuirks(quirks: Quirk[], request: ParsedRequest, size: Size): void {
-  for (const quirk of quirks) {
-    const reason = quirk.refuses?.(request, size);
-    if (reason) throw new Rejection(400, reason);
-  }
 }

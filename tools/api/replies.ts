@@ -98,7 +98,6 @@ export function finishBlocks(
 type Finished = Pick<Anthropic.Message, "content" | "stop_reason" | "usage">;
 
 export function messageOf(model: string, reply: Finished): Anthropic.Message {
-  const { stop_reason } = reply;
   return {
     id: newId("msg_"),
     type: "message",
@@ -106,7 +105,7 @@ export function messageOf(model: string, reply: Finished): Anthropic.Message {
     model,
     ...reply,
     stop_sequence: null,
-    stop_details: stop_reason === "refusal" ? { type: "refusal", category: null, explanation: null } : null,
+    stop_details: reply.stop_reason === "refusal" ? { type: "refusal", category: null, explanation: null } : null,
     container: null,
     diagnostics: null,
   };

@@ -220,10 +220,7 @@ const NOUNS: Record<string, string> = { int: "integer", object: "dictionary", re
 
 const quoted = (values: unknown) => (Array.isArray(values) ? values.map((value) => `'${value}'`) : []);
 /** Joins values as in 'a', 'b' or 'c'. */
-const either = (values: unknown) =>
-  quoted(values)
-    .join(", ")
-    .replace(/, ([^,]*)$/, " or $1");
+const either = (values: unknown) => new Intl.ListFormat("en-GB", { type: "disjunction" }).format(quoted(values));
 
 /** Rejects a body in the API's words for an issue of zod's. `outside` is the path to the value that the issue is about. */
 function rejectIssue(issue: z.core.$ZodIssue | undefined, outside: PropertyKey[], body: unknown): never {

@@ -4,13 +4,14 @@ import { readFileSync } from "node:fs";
 import { after, beforeEach, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import fc from "fast-check";
-import { BETAS, readBetas } from "./betas.ts";
+import { readBetas } from "./betas.ts";
 import { BASE, CACHE, CASES, HOUR, isLarge, puzzleModel, START, SUMMARIZED } from "./cases.ts";
 import { converse, ask as send, tryCase } from "./conformance.ts";
 import { RULES } from "./errors.ts";
 import { parseRequest } from "./request.ts";
 import { checkRules } from "./rules.ts";
-import { type Failure, type Reply, type ReplyBlock, scripted, startServer } from "./server.ts";
+import { say, use } from "./said.ts";
+import { type Failure, type ReplyBlock, scripted, startServer } from "./server.ts";
 
 const server = await startServer();
 after(() => server.close());
@@ -21,18 +22,11 @@ const client = new Anthropic({ baseURL: server.url, apiKey: "test", maxRetries: 
 const TOOLS = START.tools;
 const REQUEST = { ...BASE, max_tokens: 1000 };
 
-const say = (text: string): Reply => ({ content: [{ type: "text", text }] });
-const bash = (command: string, id?: string): ReplyBlock => ({ type: "tool_use", name: "bash", input: { command }, id });
-
 const ask = (fields: Partial<Anthropic.MessageCreateParamsNonStreaming> = {}) =>
   client.messages.create({ ...REQUEST, ...fields });
 /** A client's request, in which each text is an `x`. */
 type ClientRequest = { client: string; path: string; betas?: string; body: Anthropic.MessageCreateParams };
-const isError = (status: number, message: string) => (error: unknown) => {
-  assert.ok(error instanceof Anthropic.APIError, String(error));
-  assert.deepEqual([error.status, error.apiMessage], [status, message]);
-  return true;
-};
+const isError = (status: number, apiMessage: string) => ({ status, apiMessage });
 const lastEntry = () => server.journal.at(-1) ?? assert.fail("the journal is empty");
 
 // --- what it accepts and rejects -------------------------------------------------------------------------------------
@@ -50,11 +44,8 @@ for (const each of CASES)
   });
 
 test("every rule has a rejected case", () => {
-  const broken = new Set<string | undefined>(CASES.map(({ expected }) => expected.rule));
-  assert.deepEqual(
-    RULES.filter((rule) => !broken.has(rule)),
-    [],
-  );
+  const broken = CASES.map(({ expected }) => `${expected.rule}`);
+  for (const rule of RULES) assert.ok(broken.includes(rule), rule);
 });
 
 test("the requests of real clients are accepted, except for one that forces a tool on Sonnet 5.5", () => {
@@ -69,14 +60,6 @@ test("the requests of real clients are accepted, except for one that forces a to
   });
   const forced = "Error: Thinking may not be enabled when tool_choice forces tool use.";
   assert.deepEqual([requests.length, rejected], [33, [`@langchain/anthropic 1.5: ${forced}`]]);
-});
-
-test("every beta in the SDK's types is known", () => {
-  const types = new URL("resources/beta/beta.d.ts", import.meta.resolve("@anthropic-ai/sdk/index.js"));
-  const [, union = ""] = /type AnthropicBeta = (.*);/.exec(readFileSync(types, "utf8")) ?? [];
-  const names = Array.from(union.matchAll(/'(.+?)'/g), ([, name]) => name ?? "");
-  assert.ok(names.length > 50);
-  for (const name of names) assert.ok(BETAS.includes(name), name);
 });
 
 test("count_tokens returns the size of a prompt without an answer from the model", async () => {
@@ -103,21 +86,18 @@ test("an idle connection stays open, so a client that is slow to send its next r
 
 // --- the context window ----------------------------------------------------------------------------------------------
 
-test("a prompt may fill the context window but not exceed it, at three characters per token", async () => {
-  await ask();
-  const size = lastEntry().promptTokens;
-  server.contextLimit = size + 100;
-  await ask({ messages: [{ role: "user", content: `hello${"x".repeat(300)}` }] });
-  const tooLong = ask({ messages: [{ role: "user", content: `hello${"x".repeat(303)}` }] });
-  await assert.rejects(tooLong, isError(400, `prompt is too long: ${size + 101} tokens > ${size + 100} maximum`));
-});
-
-test("a reply stops at max_tokens or at the end of the window without splitting a character", async () => {
+test("prompt and reply fill the window but don't exceed it, nor max_tokens, and no character is split", async () => {
   server.model = () => ({ ...say("😀".repeat(500)), thinks: false });
   const endOf = ({ content, stop_reason }: Anthropic.Message) => [Object(content[0]).text, stop_reason];
   assert.deepEqual(endOf(await ask({ max_tokens: 3 })), ["😀".repeat(4), "max_tokens"]);
-  server.contextLimit = lastEntry().promptTokens + 4;
+  const { promptTokens } = lastEntry();
+  server.contextLimit = promptTokens + 4;
   assert.deepEqual(endOf(await ask()), ["😀".repeat(6), "model_context_window_exceeded"]);
+  const longer = ask({ messages: [{ role: "user", content: `hello${"x".repeat(15)}` }] }); // three characters a token
+  await assert.rejects(
+    longer,
+    isError(400, `prompt is too long: ${promptTokens + 5} tokens > ${promptTokens + 4} maximum`),
+  );
 });
 
 // --- replies ---------------------------------------------------------------------------------------------------------
@@ -131,17 +111,11 @@ test("the journal has each request with its answer, and a script that has run ou
 });
 
 const NOTE = { type: "thinking", thinking: "First I look around, then I decide what to do. 😀" } as const;
-const TWO_CALLS = [NOTE, bash("ls", "a"), bash("rm -rf build; echo 你好 😀".repeat(3), "b")];
+const CALLS = [use("bash", { command: "ls" }, "a"), use("bash", { command: "echo 你好 😀".repeat(9) }, "b")];
 const STREAMED: Record<string, { reply: ReplyBlock[]; failure?: Failure; ends: string }> = {
   text: { reply: say("one\n\nevent: message_stop\ndata: {}\n\n".repeat(3)).content, ends: "end_turn" },
-  calls: { reply: [NOTE, { type: "redacted_thinking" }, ...TWO_CALLS], ends: "tool_use" },
-  nothing: { reply: [], ends: "end_turn" },
-  "a refusal": { reply: TWO_CALLS, failure: { kind: "refusal" }, ends: "refusal" },
-  "text that is cut": {
-    reply: [NOTE, ...say("0123456789").content],
-    failure: { kind: "context_window" },
-    ends: "model_context_window_exceeded",
-  },
+  calls: { reply: [NOTE, { type: "redacted_thinking" }, ...CALLS], ends: "tool_use" },
+  "a refusal": { reply: CALLS, failure: { kind: "refusal" }, ends: "refusal" },
 };
 for (const [name, { reply, failure, ends }] of Object.entries(STREAMED))
   test(`a stream adds up to the same message as a plain answer: ${name}`, async () => {
@@ -154,44 +128,6 @@ for (const [name, { reply, failure, ends }] of Object.entries(STREAMED))
     assert.equal(plain.stop_reason, ends);
     assert.equal(plain.stop_details?.type, ends === "refusal" ? "refusal" : undefined);
   });
-
-test("when a reply is cut, its last call has half of its JSON and the call before it is complete", async () => {
-  server.model = () => ({ content: TWO_CALLS });
-  server.fail({ kind: "max_tokens" });
-  const json = ["", "", ""];
-  for await (const event of await client.messages.create({ ...REQUEST, tools: TOOLS, stream: true })) {
-    if (event.type !== "content_block_delta" || event.delta.type !== "input_json_delta") continue;
-    json[event.index] += event.delta.partial_json;
-  }
-  assert.deepEqual(JSON.parse(json[1] ?? ""), { command: "ls" });
-  assert.match(json[2] ?? "", /^\{"command":"rm -rf [^"]*$/);
-  assert.equal(lastEntry().stop_reason, "max_tokens");
-});
-
-// --- failures on demand ----------------------------------------------------------------------------------------------
-
-test("each failure fails one request, with the ordered message, and the SDK retries after a 429 or 529", async () => {
-  server.fail({ kind: "status", status: 400, message: "on demand" });
-  await assert.rejects(ask(), isError(400, "on demand"));
-  const requests = server.journal.length;
-  server.fail({ kind: "status", status: 529, retryAfter: 0.01 }, { kind: "status", status: 429, retryAfter: 0.01 });
-  await client.messages.create(REQUEST, { maxRetries: 2 });
-  const statuses = server.journal.slice(requests).map(({ status }) => status);
-  assert.deepEqual(statuses, [529, 429, 200]);
-});
-
-test("a dropped connection or an overload breaks a stream halfway and a plain answer at once", async () => {
-  server.model = () => say(`x${"😀".repeat(300)}`);
-  for (const kind of ["drop", "error_event"] as const) {
-    server.fail({ kind }, { kind });
-    const seen: string[] = [];
-    const stream = client.messages.stream(REQUEST).on("text", (text) => seen.push(text));
-    await assert.rejects(stream.finalMessage(), Anthropic.AnthropicError);
-    assert.ok(seen.length > 1 && seen.every((text) => text.isWellFormed()));
-    assert.equal(lastEntry().error, kind);
-    await assert.rejects(ask(), kind === "drop" ? Anthropic.APIConnectionError : isError(529, "Overloaded"));
-  }
-});
 
 // --- usage and the prompt cache --------------------------------------------------------------------------------------
 
@@ -210,29 +146,13 @@ async function cached(messages: Anthropic.MessageParam[], fields: Partial<Anthro
   return { read, written, forHour, size: lastEntry().promptTokens };
 }
 
-test("a breakpoint writes the prompt to the cache, where a prompt that begins the same way finds it", async () => {
-  const one = await cached([long("a")]);
-  assert.deepEqual([one.read, one.written], [0, one.size]);
-  const two = await cached([long("a"), long("b")]);
-  assert.deepEqual([two.read, two.written], [one.size, two.size - one.size]);
-  assert.equal((await cached([long("a"), long("b")])).read, two.size);
-  assert.equal((await cached([long("a"), long("c")], { cache_control: null })).read, 0);
-});
-
-test("after a change of tools, system, messages or model nothing is read from the cache", async () => {
+test("after a change of tools, system or model nothing is read from the cache, except after that of a deferred tool", async () => {
   const base = { tools: TOOLS, system: "Be brief." };
-  await cached([long("d")], base);
-  assert.ok((await cached([long("d")], base)).read);
-  assert.equal((await cached([long("e")], base)).read, 0);
+  const { size } = await cached([long("d")], base);
   for (const change of [{ tools: [] }, { system: "" }, { model: "claude-haiku-5-5" }])
     assert.equal((await cached([long("d")], { ...base, ...change })).read, 0);
-});
-
-test("a deferred tool isn't part of the prompt, so adding one keeps the cache", async () => {
-  const [tool = assert.fail()] = TOOLS;
-  const { size } = await cached([long("h")], { tools: TOOLS });
-  const deferred = { ...tool, name: "later", defer_loading: true };
-  assert.equal((await cached([long("h")], { tools: [...TOOLS, deferred] })).read, size);
+  const deferred = { name: "later", input_schema: { type: "object" as const }, defer_loading: true };
+  assert.equal((await cached([long("d")], { ...base, tools: [...TOOLS, deferred] })).read, size);
 });
 
 test("a lookup goes back 20 positions, the breakpoint's own included, and under 512 tokens nothing is cached", async () => {
@@ -263,40 +183,25 @@ test("a cache entry lives for five minutes, or for an hour if its breakpoint say
     ["5m", [4, 9, 15]],
     ["1h", [59, 118, 179]],
   ] as const) {
-    const readAt = async (minute: number) => {
-      server.clock = () => minute * 60_000;
-      return (await cached([long(ttl), long(`${minute}`)])).read;
-    };
     server.clock = () => 0;
     const { size, forHour } = await cached([long(ttl)], { cache_control: { type: "ephemeral", ttl } });
     assert.equal(forHour, ttl === "1h" ? size : 0);
-    const reads: unknown[] = [];
-    for (const minute of minutes) reads.push(await readAt(minute));
-    assert.deepEqual(reads, [size, size, 0]);
+    for (const minute of minutes) {
+      server.clock = () => minute * 60_000;
+      assert.equal((await cached([long(ttl), long(`${minute}`)])).read, minute === minutes[2] ? 0 : size);
+    }
   }
 });
 
 test("an hour costs what it adds: up to the last breakpoint of an hour, and five minutes from there", async () => {
-  const marked = (letter: string, ttl: "5m" | "1h"): Anthropic.MessageParam => {
-    const text = letter.repeat(3000);
-    return { role: "user", content: [{ type: "text", text, cache_control: { type: "ephemeral", ttl } }] };
-  };
+  const text = { type: "text", text: "l".repeat(3000), cache_control: HOUR } as const;
   const [short, hour] = [await cached([long("j")]), await cached([long("j"), long("k")], { cache_control: HOUR })];
   assert.deepEqual([short.forHour, hour.read, hour.forHour], [0, short.size, hour.size - short.size]);
-  const both = await cached([long("j"), long("k"), marked("l", "1h"), long("m")]);
+  const both = await cached([long("j"), long("k"), { role: "user", content: [text] }, long("m")]);
   assert.deepEqual([both.read, both.forHour, both.written], [hour.size, 1010, both.size - hour.size]);
 });
 
 // --- requests that nobody thought of ---------------------------------------------------------------------------------
-
-/** Sends a body, and checks that it's accepted or that a rule rejects it. Returns the answer. */
-async function sendAnything(body: string) {
-  const answer = await send(client, body);
-  const { status, rule = "" } = lastEntry();
-  assert.ok(status === 200 || rule, `${status} ${answer.message}: ${body}`);
-  if (rule.startsWith("field ")) assert.match(answer.message, /^[a-z_]+.*: (Field|Extra|Input|String)/s, "the place");
-  return answer;
-}
 
 test("a request with anything in any place of it is accepted or rejected by a rule, and never a 500", async () => {
   const small = CASES.filter((each) => typeof each.sends === "object" && !isLarge(each));
@@ -304,17 +209,11 @@ test("a request with anything in any place of it is accepted or rejected by a ru
   const tampering = [fc.constantFrom(...requests), fc.nat({ max: 60 }), fc.option(fc.jsonValue())] as const;
   const check = async (request: object, place: number, value: unknown) => {
     let visited = 0; // JSON.stringify visits the request itself first, and undefined removes a field
-    const tampered = JSON.stringify(request, (_, old) => (visited++ === place + 1 ? (value ?? undefined) : old));
-    await sendAnything(tampered);
+    const body = JSON.stringify(request, (_, old) => (visited++ === place + 1 ? (value ?? undefined) : old));
+    const { message } = await send(client, body);
+    const { status, rule = "" } = lastEntry();
+    assert.ok(status === 200 || rule, `${status} ${message}: ${body}`);
+    if (rule.startsWith("field ")) assert.match(message, /^[a-z_]+.*: (Field|Extra|Input|String)/s, "the place");
   };
   await fc.assert(fc.asyncProperty(...tampering, check), { numRuns: 300 });
-});
-
-test("a body nested 100,000 deep is rejected with the place, and 10 MB of text fill the window", async () => {
-  const nested = `{"messages":[{"role":"user","content":${"[".repeat(1e5)}${"]".repeat(1e5)}}]}`;
-  const at = "messages.0.content.0.0.0.0.0";
-  const message = `The request body is not valid JSON: recursion limit exceeded at ${at}`;
-  assert.deepEqual(await sendAnything(nested), { status: 400, message });
-  const { message: tooLong } = await sendAnything(JSON.stringify({ ...BASE, messages: [long("x".repeat(3_400))] }));
-  assert.match(tooLong, /^prompt is too long: 34\d+ tokens > 200000 maximum$/);
 });

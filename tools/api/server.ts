@@ -13,7 +13,7 @@ import { type Cache, priceOf } from "./cache.ts";
 import { errorBody, Rejection, type Rule, reject } from "./errors.ts";
 import { draftWith, type Encoded, encodeWith, type Failure, failAtOnce } from "./failures.ts";
 import { promptLines } from "./prompt.ts";
-import { checkQuirks, cutPrompt, type Quirk } from "./quirks.ts";
+import { cutPrompt, type Quirk } from "./quirks.ts";
 import { finishBlocks, messageOf, newId, type Reply, type ReplyBlock, usageOf } from "./replies.ts";
 import { parseJson, parseRequest } from "./request.ts";
 import { checkRules } from "./rules.ts";
@@ -27,10 +27,6 @@ const LARGEST = 32 * 1024 * 1024; // bytes of a body
 
 /** A function from a request, as the client sent it, to a reply. If it throws, the request fails with a 500 and that message. */
 export type Model = (request: Anthropic.MessageCreateParams) => Reply;
-
-/** Returns a message's content as blocks, for models: a client may send a string instead. */
-export const contentBlocks = (content: Anthropic.MessageParam["content"]): Anthropic.ContentBlockParam[] =>
-  typeof content === "string" ? [{ type: "text", text: content }] : content;
 
 export type JournalEntry = {
   /** The body as it was sent, whatever its shape, or an empty request if it isn't JSON. */
@@ -154,7 +150,8 @@ async function handle({ req, res, entry, requestId }: Exchange, state: State): P
   entry.promptTokens = price.tokens;
   if (isCount) return send(res, { chunks: [JSON.stringify({ input_tokens: price.tokens })] });
   const left = window - price.tokens;
-  checkQuirks(quirks, request, { tokens: price.tokens, window });
+  const reasons = quirks.flatMap(({ refuses }) => refuses?.(request, price.tokens, window) ?? []);
+  if (reasons[0]) throw new Rejection(400, reasons[0]);
   if (left < 0) reject("prompt too long", `${price.tokens}`, `${window}`);
   const chain = checkThinking(quirks.length === 0 ? lines : [], state.key, request.thinking);
 

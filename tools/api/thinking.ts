@@ -16,8 +16,7 @@ const macOf = ({ key, said }: Chain, previous: string, shown: string): string =>
 
 /** Checks each thinking block of a prompt. Invalid ones are rejected, or ignored if the request asks for that. */
 export function checkThinking(lines: Line[], key: Buffer, settings: ParsedRequest["thinking"]): Chain {
-  const binding = settings?.type === "adaptive" ? settings.block_binding : undefined;
-  const drops = binding?.prefix_mismatch_behavior === "drop_block";
+  const drops = settings?.type === "adaptive" && settings.block_binding?.prefix_mismatch_behavior === "drop_block";
   const chain: Chain = { key, said: createHash("sha256"), previous: "" };
   for (const { text, thinking } of lines) {
     if (!thinking) {
