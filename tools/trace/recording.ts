@@ -3,9 +3,9 @@ import type * as z from "zod";
 import { eventsOfClaudeCode } from "./claude-code.ts";
 import { ClaudeLine } from "./claude-lines.ts";
 import type { Recording, Skip, Skipped } from "./events.ts";
-import { eventsOfS06, Line } from "./s06.ts";
+import { eventsOfS06, isOld, Line } from "./s06.ts";
 
-/** Counts in `skipped` what it can't read. `report` is told how far it is. */
+/** Counts in `skipped` what it can't read. Throws if an earlier version of s06 wrote the text. `report` is told how far it is. */
 export function readRecording(text: string, report?: (share: number) => void): Recording {
   const skipped = new Map<string, Skipped>();
   const skip: Skip = (reason, line) => {
@@ -30,6 +30,8 @@ function readLines(text: string, skip: Skip, report?: (share: number) => void): 
       return success ? [data] : [];
     });
   if (lines.some(({ value }) => Line.safeParse(value).success)) {
+    if (lines.some(({ value }) => isOld(value)))
+      throw new Error("an earlier version of s06 wrote it, in another format");
     const own = accept(Line);
     const threshold = own.findLast((line) => line.threshold)?.threshold;
     return { format: "s06", events: eventsOfS06(own), cwd: "/", threshold };
