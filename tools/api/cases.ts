@@ -210,9 +210,9 @@ const PUZZLE =
 const SYSTEM = "Think before every call. Keep what you write short, and never explain it.";
 export const START: Conversation = { system: SYSTEM, tools: TOOLS, messages: [{ role: "user", content: PUZZLE }] };
 
-/** The local server's model for these cases: makes three calls for the puzzle, and says "ok" to anything else. */
-export const puzzleModel: Model = ({ messages, max_tokens }) =>
-  messages.length < 7 && messages[0]?.content === PUZZLE && max_tokens > 1
+/** The local server's model for these cases: makes three calls if there's room, and says "ok" to anything else. */
+export const puzzleModel: Model = ({ messages, tools, max_tokens }) =>
+  messages.length < 7 && tools && max_tokens > 1
     ? { content: [{ type: "tool_use", name: "bash", input: { command: "echo 135" } }] }
     : { content: [{ type: "text", text: "ok" }] };
 

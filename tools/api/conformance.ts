@@ -32,8 +32,8 @@ async function hear(
 }
 
 /** Has a conversation of several replies, and returns it with the results. Throws if a reply makes no call. */
-export async function converse(client: Anthropic, replies: number): Promise<Anthropic.MessageParam[]> {
-  const messages = [...START.messages];
+export async function converse(client: Anthropic, replies: number, request = START.messages) {
+  const messages = [...request];
   for (let i = 0; i < replies; i++) {
     const { content } = await hear(client, { ...START, messages });
     const calls = content.filter((block) => block.type === "tool_use");
@@ -47,7 +47,7 @@ export async function converse(client: Anthropic, replies: number): Promise<Anth
 /** Sends a plain request, one with a tool, and one that returns the tool's result. Throws if one of them fails. */
 async function tryLessons(client: Anthropic): Promise<void> {
   await hear(client, { messages: BASE.messages });
-  const messages = await converse(client, 1);
+  const messages = await converse(client, 1, [{ role: "user", content: "Run `echo 135` with the tool bash." }]);
   await hear(client, { ...START, messages });
 }
 
