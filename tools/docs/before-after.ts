@@ -62,17 +62,6 @@ function promptRow([who, { tokens, cached }]: [string, Prompt]): Row {
   return { id: who, who, text, tokens, cached, state: "prompt" };
 }
 
-/** Says how many messages went, came and shrank, for whoever can't see the picture. */
-function describe(changes: Row[]): string {
-  const parts = ["gone", "new", "short"].flatMap((state) => {
-    const rows = changes.filter((row) => row.state === state);
-    const was = sum(rows.map((row) => row.was ?? 0));
-    const size = sizeOf({ tokens: sum(rows.map((row) => row.tokens)), was });
-    return rows.length > 0 ? `${rows.length} ${state} (${size} tokens)` : [];
-  });
-  return parts.join(", ");
-}
-
 const sizeOf = ({ tokens, was }: Sizes) => (was ? `${whole(was)} → ${whole(tokens)}` : whole(tokens));
 
 const STYLE = `
@@ -136,9 +125,8 @@ function drawRow(row: Row, scale: number, layout: Layout): string {
 /** Returns an SVG file. */
 export function draw(moment: Moment, layout: Layout): string {
   const { width, rowHeight, barLeft, barRight } = layout;
-  const changes = changesIn(moment);
   const prompts = Object.entries(moment.prompts ?? {}).map(promptRow);
-  const all = [...foldLong(changes), ...prompts];
+  const all = [...foldLong(changesIn(moment)), ...prompts];
   const longest = Math.max(...all.flatMap(({ tokens, was = 0 }) => [tokens, was]));
   const scale = (barRight - barLeft) / longest;
   const rows = all.map((row, i) => {
@@ -147,7 +135,7 @@ export function draw(moment: Moment, layout: Layout): string {
   });
   const height = TOP + all.length * rowHeight;
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img">
-<title>${escaped(moment.title)}</title><desc>${describe(changes)}</desc><style>${STYLE}</style>
+<title>${escaped(moment.title)}</title><style>${STYLE}</style>
 ${label("size", width - 6, "≈ tokens")}
 ${rows.join("\n")}
 </svg>

@@ -1,15 +1,15 @@
-/** Finds dead links, tests that don't exist, pages that are too long and unusual Chinese punctuation. */
+/** Finds dead links, tests that don't exist and pages that are too long. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import GithubSlugger from "github-slugger";
 import { lineAt } from "../lesson/source.ts";
+import { whole } from "../trace/numbers.ts";
 import { countWords, FENCE, type Page, type Report, withoutCode } from "./page.ts";
 
 export function checkPage(root: string, page: Page, report: Report): void {
   checkLinks(root, page, report);
   checkItalics(root, page, report);
   checkSizes(page, report);
-  if (page.file.startsWith("docs/zh/")) checkChinese(page, report);
 }
 
 function checkLinks(root: string, { file, text, prose }: Page, report: Report): void {
@@ -32,7 +32,7 @@ function checkSizes(page: Page, report: Report): void {
   const limits: Record<string, number> = LIMITS.find(([pages]) => pages.test(page.file))?.[1] ?? {};
   for (const [what, size] of Object.entries(sizesOf(page))) {
     const limit = limits[what] ?? Infinity;
-    if (size > limit) report(page.file, `it has ${number(size)} ${what}; cut it to ${number(limit)}`);
+    if (size > limit) report(page.file, `it has ${whole(size)} ${what}; cut it to ${whole(limit)}`);
   }
 }
 
@@ -66,29 +66,6 @@ function testNames(root: string): RegExp[] {
     return literals.join("") ? [new RegExp(`^${literals.join(".*")}$`)] : [];
   });
 }
-
-/** Mistakes in Chinese text. There may be bold marks between a character and its punctuation. */
-const MISTAKES: [what: string, pattern: RegExp][] = [
-  ["write full-width punctuation", /\p{Script=Han}\**[:,;!?()]|[:,;!?()]\**\p{Script=Han}/u],
-  ["remove the blank", /[^\s|>.-] +\**[，。：；！？、（）]|[，。：；！？、（）]\** +[^\s|]/],
-  ["remove the blank", /\d %/],
-  ["move ** before the punctuation", /^(?:[^*]*\*\*[^*]+\*\*)*?[^*]*\*\*[^*]*[，。：；！？、）]\*\*[\p{L}\p{N}]/u],
-];
-
-/** Skips code, links, comments and names of tests. */
-function checkChinese({ file, prose }: Page, report: Report): void {
-  const text = prose
-    .replace(/(`+)[^`].*?\1(?!`)/g, "`")
-    .replace(/<.*?>|(?<=\])\(.*?\)/g, "")
-    .replace(NAME_OF_A_TEST, "");
-  for (const [i, line] of text.split("\n").entries())
-    for (const [what, pattern] of MISTAKES) {
-      const part = pattern.exec(line)?.[0];
-      if (part) report(`${file}:${i + 1}`, `${what}: "${part.slice(-5)}"`);
-    }
-}
-
-const number = (value: number) => value.toLocaleString("en-US");
 
 /** Counts the rows of all tables, without their heads. */
 function countRows(text: string): number {

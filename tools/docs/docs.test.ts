@@ -204,27 +204,6 @@ test("a Chinese page that is behind its English page is a warning, but generated
   rmSync(join(root, "docs/zh"), { recursive: true });
 });
 
-test("unusual punctuation on a Chinese page is reported, except in code, links, comments and names of tests", async () => {
-  write("tests/a.test.ts", `test("saves 40 % of it", () => {});\n`);
-  write("docs/page.md", "");
-  const right = [
-    "- （一）共 40%、`a :` 和 [二](https://x.invalid/:,)，<!-- 三 : -->**四**：五。**六**",
-    "| 七。 | （八） | *saves 40 % of it* |",
-    fence("text", "九: 十"),
-  ];
-  const wrong = ["一: 二，三, 四(五)", "一， 二", "一 `a` （二）", "**一。** 二", "共 40 %", "**一**，**二。**三"];
-  write("docs/zh/page.md", [...right, ...wrong].join("\n"));
-  assert.deepEqual(await failuresOf("check"), [
-    'docs/zh/page.md:7: write full-width punctuation: "一:"',
-    'docs/zh/page.md:8: remove the blank: "， 二"',
-    'docs/zh/page.md:9: remove the blank: "` （"',
-    'docs/zh/page.md:10: remove the blank: "。** 二"',
-    'docs/zh/page.md:11: remove the blank: "0 %"',
-    'docs/zh/page.md:12: move ** before the punctuation: "二。**三"',
-  ]);
-  for (const folder of ["docs/zh", "tests"]) rmSync(join(root, folder), { recursive: true });
-});
-
 test("pages that are too long are reported; code, tables and generated parts don't count as words", async () => {
   const rest = `| a table |\n\n${fence("ts", "code")}\n<!-- a comment -->\n<!-- sync: run echo words -->\n<!-- /sync -->\n`;
   const page = `${rest}${"a [word](page.md) –\n".repeat(210)}${"word ".repeat(480)}`;

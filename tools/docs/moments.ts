@@ -1,10 +1,11 @@
 /** Finds the moments that the pages draw in the recorded runs: the messages before and after a step. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { CHARS_PER_TOKEN } from "../prices.ts";
+import { CACHE_LIFE, CHARS_PER_TOKEN } from "../prices.ts";
 import { type Block, type Event, textOf } from "../trace/events.ts";
 import { sum } from "../trace/numbers.ts";
 import { readRecording } from "../trace/recording.ts";
+import { totalOf } from "../trace/timeline.ts";
 
 /** A message, or with the role `system` a part of the system prompt. */
 export type Message = { role: "user" | "assistant" | "system"; blocks: Block[]; isChild?: boolean };
@@ -15,8 +16,6 @@ type Sides<Value> = { before: Value; after: Value };
 export type Moment = Sides<Message[]> & { title: string; prompts?: Sides<Prompt> };
 /** The histories are the messages before each event, and after the last. */
 type Run = { events: Event[]; histories: Message[][] };
-
-const CACHE_MS = 300_000;
 
 /** Estimates tokens from the characters of the JSON. */
 export const tokensOf = (blocks: Block[]): number =>
@@ -39,8 +38,7 @@ function callsIn(events: Event[]) {
   return events.flatMap((event, at) => {
     const wroteSummary = events[at + 1]?.type === "rewrite";
     if (event.type !== "call" || !event.usage || wroteSummary) return [];
-    const { input, read, written } = event.usage;
-    return { at, time: event.time ?? 0, prompt: { tokens: input + read + written, cached: read } };
+    return { at, time: event.time ?? 0, prompt: { tokens: totalOf(event.usage), cached: event.usage.read } };
   });
 }
 
@@ -53,7 +51,7 @@ function rewritesIn({ events, histories }: Run) {
     if (event.type !== "rewrite" || !last || !next) return [];
     const before = histories[i] ?? [];
     const added = before.slice(histories[last.at]?.length).flatMap(({ blocks }) => blocks);
-    const isCold = next.time - last.time > CACHE_MS;
+    const isCold = next.time - last.time > CACHE_LIFE;
     const uncut = { tokens: last.prompt.tokens + tokensOf(added), cached: isCold ? 0 : last.prompt.tokens };
     return { before, after: event.messages, prompts: { before: uncut, after: next.prompt }, isCold };
   });

@@ -6,6 +6,7 @@ import { markdownTable } from "markdown-table";
 import { type Results, type Row, tables } from "../bench/report.ts";
 import { codeHash } from "../lesson/hash.ts";
 import { codeOf, type Lesson, type Lines, regionChanges } from "../lesson/source.ts";
+import { whole } from "../trace/numbers.ts";
 import type { Directive, Page } from "./page.ts";
 import type { Recorded } from "./recorder.ts";
 
@@ -18,7 +19,6 @@ const fence = (language: string, text: string) => `\`\`\`${language}\n${text}\n\
 /** `align` has a letter for each column: l for left, r for right. */
 const table = (align: string, ...rows: string[][]) =>
   markdownTable(rows, { align: [...align], alignDelimiters: false });
-const number = (value: number) => value.toLocaleString("en-US");
 const isChinese = (page: Page) => page.file.startsWith("docs/zh/");
 const pathFrom = (page: Page, file: string) => relative(dirname(page.file), file);
 const linkTo = (page: Page, { file }: Lesson, { from, to }: Lines, label: string) =>
@@ -92,7 +92,7 @@ const BLOCKS: Kinds = {
       const label = linkTo(page, lesson, region, `\`${name}\``);
       return state === "same"
         ? []
-        : [[label, words[state], number(region.to - region.from + 1), `+${added} −${removed}`]];
+        : [[label, words[state], whole(region.to - region.from + 1), `+${added} −${removed}`]];
     });
     const same = all.flatMap(({ name, state }) => (state === "same" ? [`\`${name}\``] : []));
     if (same.length > 0) rows.push([same.join(", "), words.same, "", ""]);
@@ -126,9 +126,9 @@ const BLOCKS: Kinds = {
       const file = isChinese(page) ? own.replace("docs", "docs/zh") : own;
       const [title = "", , idea = ""] = isChinese(page) ? headOf(root, file) : lesson.header;
       const added = regionChanges(lesson).reduce((sum, change) => sum + change.added, 0);
-      const code = `[${number(lesson.lines.length)}](${pathFrom(page, lesson.file)})`;
+      const code = `[${whole(lesson.lines.length)}](${pathFrom(page, lesson.file)})`;
       const link = `[${title}](${pathFrom(page, file)})`;
-      return [link, idea.replace(/[.。]$/, ""), code, number(added)];
+      return [link, idea.replace(/[.。]$/, ""), code, whole(added)];
     });
     const heads = isChinese(page) ? ["课程", "要点", "行数", "新增"] : ["lesson", "the idea", "lines", "new"];
     return table("llrr", heads, ...rows);
@@ -140,7 +140,7 @@ const BLOCKS: Kinds = {
     const { file } = findByName("lesson", "s06", lessons);
     const isCurrent = code === codeHash(readFileSync(join(root, file), "utf8"));
     const version = isCurrent ? "this version of s06" : "an earlier version of s06, which has changed since";
-    return `Measured on ${date} on ${sessions} sessions of ${number(rounds)} rounds, with ${version} (code hash \`${code}\`).`;
+    return `Measured on ${date} on ${sessions} sessions of ${whole(rounds)} rounds, with ${version} (code hash \`${code}\`).`;
   },
 
   bench(args, { root }) {
@@ -152,21 +152,14 @@ const BLOCKS: Kinds = {
 const VALUES: Kinds = {
   async const(args, { lessons, record }) {
     const [lesson = "", name = ""] = args.split(" ");
-    return number(findByName("constant", name, await constantsOf(findByName("lesson", lesson, lessons), record)));
+    return whole(findByName("constant", name, await constantsOf(findByName("lesson", lesson, lessons), record)));
   },
 
   cost: (name, { root }) => strategyIn(root, name).cost.toFixed(2),
   costAt10: (name, { root }) => strategyIn(root, name).costAt10.toFixed(2),
   grounded: (name, { root }) => (100 * strategyIn(root, name).grounded).toFixed(1),
+  replies: (_, { root }) => benchResults(root).replies.toFixed(2),
   summarized: (name, { root }) => (100 * strategyIn(root, name).summarized).toFixed(0),
-
-  bench(args, { root }) {
-    const [path = "", digits = "0"] = args.split(" ");
-    const value = path.split(".").reduce<unknown>((all, key) => Object(all)[key], benchResults(root));
-    if (typeof value !== "number")
-      throw new Error(`tools/bench/public.json has no number at ${path}; name another here`);
-    return value.toLocaleString("en-US", { maximumFractionDigits: Number(digits) });
-  },
 };
 
 /** Returns the numbers among a lesson's constants. A copy prints them, because not all of them are exported. */

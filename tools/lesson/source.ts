@@ -4,16 +4,11 @@ import { join } from "node:path";
 import { parse } from "@babel/parser";
 import {
   type Comment,
-  isCallExpression,
   isClassDeclaration,
   isClassProperty,
   isExportNamedDeclaration,
-  isExpressionStatement,
   isFunction,
   isIdentifier,
-  isObjectExpression,
-  isObjectProperty,
-  isStringLiteral,
   isVariableDeclaration,
   type Node,
   type Statement,
@@ -71,7 +66,7 @@ function startOf(node: Node, lines: string[]): number {
 }
 
 /**
- * Finds the top-level declarations, methods as `Class.method`, and `addTool({ name: "x", … })` as `addTool x`.
+ * Finds the top-level declarations, and methods as `Class.method`.
  * @throws if the text can't be parsed
  */
 export function parseCode(text: string): Code {
@@ -99,12 +94,7 @@ function declaredBy(statement: Statement): [name?: string, value?: Node | null] 
     const [first] = declaration.declarations;
     return isIdentifier(first?.id) ? [first.id.name, first.init] : [];
   }
-  if (declaration && "id" in declaration && isIdentifier(declaration.id)) return [declaration.id.name, declaration];
-  if (!isExpressionStatement(declaration) || !isCallExpression(declaration.expression)) return [];
-  const { callee, arguments: all } = declaration.expression;
-  const fields = isObjectExpression(all[0]) ? all[0].properties.filter((field) => isObjectProperty(field)) : [];
-  const name = fields.find(({ key }) => isIdentifier(key, { name: "name" }))?.value;
-  return isIdentifier(callee) && isStringLiteral(name) ? [`${callee.name} ${name.value}`] : [];
+  return declaration && "id" in declaration && isIdentifier(declaration.id) ? [declaration.id.name, declaration] : [];
 }
 
 function bodyOf(value: Node | null | undefined): Lines | undefined {

@@ -3,12 +3,13 @@
  * must be right, and no file may be read twice. If a compaction loses facts, the model reads again and the demo fails.
  */
 import type { StdioOptions } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { JournalEntry, Model } from "../api/server.ts";
 import { DEFAULTS } from "../lesson/start.ts";
 import { PRINTED } from "../lesson/wording.ts";
+import { filesIn } from "../trace/files.ts";
 import { whole } from "../trace/numbers.ts";
 import { readRecording } from "../trace/recording.ts";
 import { isSummaryCall, rehearse } from "./model.ts";
@@ -34,11 +35,9 @@ export async function demo(keep?: string): Promise<number> {
   const transcripts = join(folder, ".transcripts");
   if (keep) cpSync(transcripts, keep, { recursive: true });
   console.log(`${drawPrompts(journal)}\n`);
-  const faults = [...checkLayers(transcripts), ...checkPrompts(journal), ...checkAnswer(journal, facts)];
-  if (code !== 0) faults.push(`s06 ended with exit code ${code}`);
-  for (const fault of faults) console.log(`demo failed: ${fault}`);
-  if (faults.length > 0) console.log("demo failed; `npm run demo -- FOLDER` leaves its transcript in FOLDER");
-  return faults.length === 0 ? 0 : 1;
+  const faults = [code !== 0 && `s06 ended with exit code ${code}`, ...findFaults(journal, transcripts, facts)];
+  for (const fault of faults.filter(Boolean)) console.log(`demo failed: ${fault}`);
+  return faults.some(Boolean) ? 1 : 0;
 }
 
 /** Makes a folder that is removed when this process ends, even by a signal. */
@@ -78,43 +77,30 @@ function drawPrompts(journal: JournalEntry[]): string {
   return journal.map(({ promptTokens }) => BARS[Math.floor((promptTokens / largest) * (BARS.length - 1))]).join("");
 }
 
-// Each check prints its figures and returns the faults it found.
-
-function checkLayers(transcripts: string): string[] {
-  const names = existsSync(transcripts) ? readdirSync(transcripts).filter((name) => name.endsWith(".jsonl")) : [];
-  const events = names.flatMap((name) => readRecording(readFileSync(join(transcripts, name), "utf8")).events);
-  const faults: string[] = [];
-  for (const [i, [trigger, printed]] of Object.entries(PRINTED).entries()) {
+/** Prints what happened. Returns what went wrong. */
+function findFaults(journal: JournalEntry[], transcripts: string, facts: string[]): (string | false)[] {
+  const events = filesIn(transcripts).flatMap((file) => readRecording(readFileSync(file, "utf8")).events);
+  const layers = Object.entries(PRINTED).map(([trigger, printed], i) => {
     const times = events.filter((event) => event.type === "rewrite" && event.trigger === trigger).length;
     console.log(`layer ${i + 1}: ${printed} × ${times}`);
-    if (times === 0) faults.push(`layer ${i + 1} did not act`);
-  }
-  return faults;
-}
-
-function checkPrompts(journal: JournalEntry[]): string[] {
+    return times;
+  });
   const replies = journal.filter(({ request }) => !isSummaryCall(request));
   const most = whole(Math.max(...replies.map(({ promptTokens }) => promptTokens)));
   const summaries = journal.length - replies.length;
-  console.log(
-    `${journal.length} model calls: ${replies.length} of at most ${most} tokens, and ${summaries} for summaries`,
-  );
-  return journal.flatMap(({ error }) => (error ? `the API rejected a request: ${error}` : []));
-}
-
-function checkAnswer(journal: JournalEntry[], facts: string[]): string[] {
+  console.log(`${journal.length} model calls: ${replies.length} of at most ${most} tokens, ${summaries} for summaries`);
   const blocks = journal.flatMap(({ reply = [] }) => reply);
   const answer = blocks.at(-1);
-  const missing = facts.filter((fact) => answer?.type !== "text" || !answer.text.includes(fact));
-  const reads = blocks.flatMap((block) =>
-    block.type === "tool_use" && block.name === "read_file" ? JSON.stringify(block.input) : [],
-  );
-  const files = new Set(reads).size;
+  const right = facts.filter((fact) => answer?.type === "text" && answer.text.includes(fact)).length;
+  const reads = blocks.flatMap((block) => (block.type === "tool_use" && block.name === "read_file" ? block.input : []));
+  const files = new Set(reads.map((input) => JSON.stringify(input))).size;
   const again = reads.length - files;
-  const right = facts.length - missing.length;
-  console.log(`${right} of ${facts.length} facts right, ${files} files read, ${again} of them twice`);
-  const faults: string[] = [];
-  if (missing.length > 0) faults.push(`the answer lacks ${missing.length} facts, such as "${missing[0]}"`);
-  if (again > 0) faults.push(`${again} files were read twice: a compaction lost what was in them`);
-  return faults;
+  console.log(`${right} of ${FILES} facts right, ${files} files read, ${again} of them twice`);
+  const error = journal.find((call) => call.error)?.error ?? "";
+  return [
+    layers.includes(0) && "a layer didn't act",
+    error !== "" && `the API rejected a request: ${error}`,
+    right < FILES && "the answer lacks facts",
+    again > 0 && "a compaction lost what was in a file",
+  ];
 }

@@ -96,10 +96,8 @@ const SCENES: Scene[] = [
     match: /^read package\.json/i,
     steps: [act("package.json should have both.", "read_file", { path: "package.json" })],
     answer: (memory) => {
-      const [name, license] = ["name", "license"].map(
-        (field) => new RegExp(`"${field}": "([^"]*)"`).exec(lastResult(memory, "read_file"))?.[1] ?? "unknown",
-      );
-      return `The project is called ${name}; its license is ${license}.`;
+      const field = (name: string) => new RegExp(`"${name}": "(.*)"`).exec(lastResult(memory, "read_file"))?.[1];
+      return `The project is called ${field("name")}; its license is ${field("license")}.`;
     },
   },
   {
@@ -169,9 +167,7 @@ const SCENES: Scene[] = [
     prompt: "Read every file in the agents/ folder one by one and say in one line what each is about.",
     match: /^read every file in (?:the )?([\w./-]+?)\/?(?: folder)? one by one/i,
     answer: (memory, match) => {
-      const compact = act("Half of them are done, so it's time to compact.", "compact", {
-        focus: "what each file said",
-      });
+      const compact = act("Half are done, so it's time to compact.", "compact", { focus: "what each file said" });
       const compacts = /use the compact tool when half/i.test(memory.request);
       return readAll(memory, match[1] ?? ".", compacts ? compact : undefined);
     },
