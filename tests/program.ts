@@ -9,7 +9,6 @@ import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import type { Failure, Reply } from "../tools/api/server.ts";
-import { BUNDLE_OPTIONS } from "../tools/lesson/program.ts";
 import { newServer } from "./server.ts";
 
 // --- waiting ---------------------------------------------------------------------------------------------------------
@@ -56,7 +55,19 @@ async function programOf(lesson: string, dotEnv: string | undefined): Promise<st
   const outfile = join(above, "agents", `${lesson}.mjs`);
   const source = fileURLToPath(import.meta.resolve(`../agents/${lesson}.ts`)); // in practice, the reader's
   if (dotEnv !== undefined) writeFileSync(join(above, ".env"), dotEnv);
-  await build({ ...BUNDLE_OPTIONS, entryPoints: [source], outfile, minifyWhitespace: true });
+  await build({
+    entryPoints: [source],
+    outfile,
+    bundle: true, // with its packages, so it starts six times as fast as under tsx
+    minifyWhitespace: true,
+    platform: "node",
+    format: "esm",
+    target: "es2024",
+    logLevel: "silent", // esbuild throws the errors as well
+    banner: {
+      js: 'import { createRequire as $makeRequire } from "node:module"; const require = $makeRequire(import.meta.url);',
+    },
+  });
   return outfile;
 }
 

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
 import { say, user } from "../tools/api/said.ts";
-import { type Model, type Reply, scripted } from "../tools/api/server.ts";
+import { contentBlocks, type Model, type Reply, scripted } from "../tools/api/server.ts";
 import { server } from "./server.ts";
 
 export type Messages = Anthropic.MessageParam[];
@@ -133,7 +133,7 @@ export async function goOn(lesson: Lesson, messages: Messages): Promise<Messages
 // --- what is in a history --------------------------------------------------------------------------------------------
 
 export const blocksOf = ({ content }: Anthropic.MessageParam): Anthropic.ContentBlockParam[] =>
-  typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []); // a reader's message may lack its content
+  contentBlocks(content ?? []); // a reader's message may lack its content
 const resultText = (content: string | { type: string; text?: string }[] = "") =>
   typeof content === "string" ? content : content.map(({ text = "" }) => text).join("");
 /** All tool results in a history, in order. */

@@ -1,6 +1,7 @@
 /** The agent of the tutorial that this course is based on, as its text describes it. It forgets before every call. */
 import Anthropic from "@anthropic-ai/sdk";
 import type { Messages, TurnOptions } from "../../agents/s06_context_compact.ts";
+import { contentBlocks } from "../api/server.ts";
 import { CLEARED, SUMMARY_REQUEST } from "../lesson/wording.ts";
 
 type Lesson = typeof import("../../agents/s06_context_compact.ts");
@@ -49,11 +50,11 @@ export function textbook(s06: Lesson, isCached: boolean): Lesson["runTurn"] {
   };
 }
 
-const blocksOf = ({ content }: Messages[number]) => (typeof content === "string" ? [] : content);
-
 /** Puts a cache mark after the last cleared result. The prompt up to there stays the same. */
 export function markCleared(messages: Messages): void {
-  const results = messages.flatMap(blocksOf).filter((block) => block.type === "tool_result");
+  const results = messages
+    .flatMap(({ content }) => contentBlocks(content))
+    .filter((block) => block.type === "tool_result");
   const last = results.findLast(({ content }) => String(content).startsWith(CLEARED));
   for (const result of results) result.cache_control = result === last ? CACHE : undefined;
 }

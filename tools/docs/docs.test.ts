@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { processPages } from "./pages.ts";
+import { processPages } from "./sync.ts";
 
 const failuresOf = async (mode: "sync" | "check") => (await processPages(mode, root)).failures;
 

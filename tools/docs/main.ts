@@ -1,5 +1,5 @@
 /** `npm run docs:sync` and `npm run docs:check`, for the current folder. With `--strict`, warnings are failures. */
-import { processPages } from "./pages.ts";
+import { processPages } from "./sync.ts";
 
 const mode = process.argv[2] === "sync" ? "sync" : "check";
 const { failures, warnings } = await processPages(mode, process.cwd());

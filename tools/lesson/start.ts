@@ -27,6 +27,8 @@ export function lessonFile(name: string): string {
 export const TSX = ["--import", import.meta.resolve("tsx")];
 /** The lessons' settings at their defaults. An empty variable also hides a line of .env. */
 export const DEFAULTS = { MODEL_ID: "", CONTEXT_WINDOW: "", COMPACT_THRESHOLD: "", THINKING: "" };
+/** Where the SDK finds the user's credentials. */
+export const CREDENTIALS = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"];
 /** The credentials for a server on this machine. */
 export const OFFLINE = { ANTHROPIC_API_KEY: "offline", ANTHROPIC_AUTH_TOKEN: "" };
 

@@ -9,7 +9,7 @@
 import { cpSync, existsSync, mkdirSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { JournalEntry } from "../api/server.ts";
-import { LESSONS, lessonFile, ROOT, runLesson } from "../lesson/start.ts";
+import { CREDENTIALS, LESSONS, lessonFile, ROOT, runLesson } from "../lesson/start.ts";
 import { demo } from "./demo.ts";
 import { saveTranscripts, showCall } from "./journal.ts";
 import { runOffline } from "./offline.ts";
@@ -45,8 +45,7 @@ async function offline([name = "", ...args]: string[], then = (_: JournalEntry[]
 /** Runs s06 in this folder with the credentials of the environment or of .env, or offline if there are none. */
 async function start(args: string[]): Promise<number> {
   if (existsSync(join(ROOT, ".env"))) process.loadEnvFile(join(ROOT, ".env"));
-  const credentials = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"];
-  if (!credentials.some((name) => process.env[name])) {
+  if (!CREDENTIALS.some((name) => process.env[name])) {
     console.log("[no ANTHROPIC_API_KEY: this is a rehearsal; docs/running.md says how to use a key]");
     return offline(["s06", ...args]);
   }

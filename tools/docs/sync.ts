@@ -10,7 +10,7 @@ import { checkPage } from "./check.ts";
 import { type Report, readPage } from "./page.ts";
 import { recorder } from "./recorder.ts";
 import { render } from "./render.ts";
-import { recordRuns } from "./runs.ts";
+import { recordRuns } from "./transcripts.ts";
 import { checkTranslation } from "./translation.ts";
 
 /**
