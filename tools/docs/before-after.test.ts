@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { changesIn, draw, NARROW, WIDE } from "./before-after.ts";
-import type { Message } from "./moments.ts";
+import type { ShownMessage } from "./moments.ts";
 
 const call = (id: string) => ({ id, name: "bash", input: { command: id } });
-const asks = (id: string): Message => ({ role: "assistant", blocks: [{ kind: "call", chars: 69, call: call(id) }] });
-const result = (id: string, text: string): Message => {
+const asks = (id: string): ShownMessage => ({
+  role: "assistant",
+  blocks: [{ kind: "call", chars: 69, call: call(id) }],
+});
+const result = (id: string, text: string): ShownMessage => {
   const block = { kind: "result" as const, chars: text.length + 53, call: call(id), texts: [{ text }], isError: false };
   return { role: "user", blocks: [block] };
 };

@@ -2,7 +2,7 @@
 import { diffArrays } from "diff";
 import { type Block, textOf } from "../trace/events.ts";
 import { sum, whole } from "../trace/numbers.ts";
-import { type Message, type Moment, momentsIn, type Prompt, tokensOf } from "./moments.ts";
+import { type Moment, momentsIn, type Prompt, type ShownMessage, tokensOf } from "./moments.ts";
 
 type State = "kept" | "gone" | "new" | "short" | "prompt";
 /** A short row is a result that is only a line now. `was` is its size before. */
@@ -12,7 +12,7 @@ type Row = Sizes & { id: string; who: string; text: string; state: State; isChil
 const onOneLine = (value: unknown) =>
   `${typeof value === "string" ? value : JSON.stringify(value)}`.replace(/\s+/g, " ");
 
-function rowOf(block: Block, { role, isChild }: Message): Row {
+function rowOf(block: Block, { role, isChild }: ShownMessage): Row {
   const row = { who: role, tokens: tokensOf([block]), state: "kept" as const, isChild };
   if (block.kind === "result") return { ...row, who: "result", id: block.call.id, text: onOneLine(textOf(block)) };
   if (block.kind !== "call") return { ...row, id: block.text, text: onOneLine(block.text) };
@@ -22,7 +22,7 @@ function rowOf(block: Block, { role, isChild }: Message): Row {
 }
 
 /** Returns a row for each reply, and for each block of the other messages. */
-function rowsOf(message: Message): Row[] {
+function rowsOf(message: ShownMessage): Row[] {
   const rows = message.blocks.filter(({ kind }) => kind !== "thinking").map((block) => rowOf(block, message));
   if (message.role !== "assistant") return rows;
   return rows.slice(-1).map((row) => ({ ...row, tokens: tokensOf(message.blocks) }));

@@ -8,14 +8,14 @@ import { readRecording } from "../trace/recording.ts";
 import { totalOf } from "../trace/timeline.ts";
 
 /** A message, or with the role `system` a part of the system prompt. */
-export type Message = { role: "user" | "assistant" | "system"; blocks: Block[]; isChild?: boolean };
+export type ShownMessage = { role: "user" | "assistant" | "system"; blocks: Block[]; isChild?: boolean };
 /** The tokens of a prompt, and how many of them the API reads from its cache. */
 export type Prompt = { tokens: number; cached: number };
 type Sides<Value> = { before: Value; after: Value };
 /** The prompts are those of the next model call, without and with the step. */
-export type Moment = Sides<Message[]> & { title: string; prompts?: Sides<Prompt> };
+export type Moment = Sides<ShownMessage[]> & { title: string; prompts?: Sides<Prompt> };
 /** The histories are the messages before each event, and after the last. */
-type Run = { events: Event[]; histories: Message[][] };
+type Run = { events: Event[]; histories: ShownMessage[][] };
 
 /** Estimates tokens from the characters of the JSON. */
 export const tokensOf = (blocks: Block[]): number =>
@@ -23,12 +23,12 @@ export const tokensOf = (blocks: Block[]): number =>
 
 function readRun(root: string, name: string): Run {
   const { events } = readRecording(readFileSync(join(root, `tools/docs/runs/${name}.jsonl`), "utf8"));
-  const histories: Message[][] = [[]];
+  const histories: ShownMessage[][] = [[]];
   for (const event of events) histories.push(historyAfter(histories.at(-1) ?? [], event));
   return { events, histories };
 }
 
-function historyAfter(history: Message[], event: Event): Message[] {
+function historyAfter(history: ShownMessage[], event: Event): ShownMessage[] {
   if (event.type === "rewrite") return event.messages;
   return event.type === "message" && event.by !== "setup" ? [...history, event] : history;
 }
@@ -58,7 +58,7 @@ function rewritesIn({ events, histories }: Run) {
 }
 
 /** Returns the messages before and after the first one with a tool result and this text. */
-function resultIn(root: string, name: string, text = ""): Sides<Message[]> {
+function resultIn(root: string, name: string, text = ""): Sides<ShownMessage[]> {
   const { events, histories } = readRun(root, name);
   const skills = skillsIn(events);
   const i = events.findIndex((event) => {
@@ -70,7 +70,7 @@ function resultIn(root: string, name: string, text = ""): Sides<Message[]> {
 }
 
 /** Returns the lines of the system prompt that describe a skill. */
-function skillsIn(events: Event[]): Message[] {
+function skillsIn(events: Event[]): ShownMessage[] {
   const setup = events.flatMap((event) => (event.type === "message" && event.by === "setup" ? event.blocks : []));
   const lines = setup.flatMap((block) => textOf(block).match(/^- .*/gm) ?? []);
   return lines.map((text) => ({ role: "system", blocks: [{ kind: "client", text, chars: text.length }] }));

@@ -3,15 +3,7 @@ import { test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import { say } from "../api/said.ts";
 import { scripted, startServer } from "../api/server.ts";
-import { showCall, transcriptsOf } from "./journal.ts";
-
-test("shows a call with its reply, or with its error, and cuts long texts", () => {
-  const request = { model: "m", max_tokens: 1, messages: [{ role: "user" as const, content: "é".repeat(300) }] };
-  const reply = [{ type: "text" as const, text: "ok", citations: null }];
-  const shown = showCall({ request, status: 200, reply, stop_reason: "end_turn" });
-  assert.match(shown, /^POST \/v1\/messages \{\n {2}"model": "m",\n.*"é{200}…".*\n200 \{\n? *"role": "assistant",/s);
-  assert.match(showCall({ request, status: 400, error: "too long" }), /\n400 \{"error": "too long"\}$/);
-});
+import { transcriptsOf } from "./journal.ts";
 
 test("saves each message and what each call used, and those of subagents apart", async () => {
   const server = await startServer({ model: scripted(say("One."), say("A child's."), say("Another's."), say("Two.")) });

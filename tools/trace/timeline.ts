@@ -53,8 +53,6 @@ export type Timeline = {
   charsPerToken: number; // an estimate, for single blocks
   skipped: Skipped[];
 };
-/** A model call or a compaction, by its index. */
-export type Step = { call?: number; compaction?: number };
 
 /** Returns the tokens of a whole prompt. */
 export const totalOf = ({ input, read, written }: Tokens) => input + read + written;

@@ -1,8 +1,7 @@
 /** What is selected, as the part of the page's address after the #. The Back button returns to the selection before. */
-import type { Step } from "../trace/timeline.ts";
 
 /** A model call or a compaction, and the id of the block that is open. What isn't in the file has the id -1. */
-export type Selection = Step & { block?: number };
+export type Selection = { call?: number; compaction?: number; block?: number };
 
 /** Numbers in the address count from 1. */
 export function selectionIn(hash: string): Selection & { file?: string } {

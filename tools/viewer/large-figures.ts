@@ -2,15 +2,8 @@
 
 import { sumOf } from "../prices.ts";
 import { groupBy, largestOf, sum, whole } from "../trace/numbers.ts";
-import {
-  type Compaction,
-  dollarsOf,
-  isMissed,
-  type ModelCall,
-  type Side,
-  type Step,
-  type Timeline,
-} from "../trace/timeline.ts";
+import { type Compaction, dollarsOf, isMissed, type ModelCall, type Side, type Timeline } from "../trace/timeline.ts";
+import type { Selection } from "./address.ts";
 import { dollars, percent } from "./format.ts";
 import { nameOfSeries } from "./labels.ts";
 import type { Words } from "./languages.ts";
@@ -18,7 +11,7 @@ import { lostPaths } from "./lost.ts";
 import { changesIn, seriesOf, sizesOf } from "./series.ts";
 
 /** A part with a step becomes a link to it. */
-export type Sentence = (string | { text: string; step: Step })[];
+export type Sentence = (string | { text: string; step: Selection })[];
 export type LargeFigure = { about: string; value: string; unit?: string; sentence: Sentence };
 
 const MOST_NAMED = 3; // kinds of content
@@ -110,7 +103,7 @@ function coldFigure(timeline: Timeline, words: Words): LargeFigure {
   const missed = modelCalls.filter(({ missed }) => missed).sort((a, b) => tokensMissed([b]) - tokensMissed([a]));
   const cold = missed.filter(isMissed);
   const compacted = missed.filter((modelCall) => !isMissed(modelCall));
-  const firstOf = ([modelCall]: ModelCall[]): Step => ({ call: modelCall && modelCalls.indexOf(modelCall) });
+  const firstOf = ([modelCall]: ModelCall[]): Selection => ({ call: modelCall && modelCalls.indexOf(modelCall) });
   if (!isCounted(timeline) && cold.length === 0)
     return { about: about.cold, value: say.unknown, sentence: [say.uncounted] };
   const paid = sum(cold.map((modelCall) => dollarsMissed(modelCall) ?? 0));

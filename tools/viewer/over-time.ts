@@ -1,5 +1,6 @@
 /** Charts of all model calls, with a slider to move from call to call. */
-import type { Step, Timeline } from "../trace/timeline.ts";
+import type { Timeline } from "../trace/timeline.ts";
+import type { Selection } from "./address.ts";
 import { bottomOf, type ChartOptions, drawChart, heightOf, MARGIN, type View } from "./context-chart.ts";
 import { describePrompt } from "./details.ts";
 import { make } from "./elements.ts";
@@ -9,7 +10,7 @@ const THUMB = 16; // width of the slider's thumb in pixels
 const NEAR_ARROW = 7; // a click within this many pixels selects the compaction
 
 type Handlers = {
-  select: (step: Step) => void;
+  select: (step: Selection) => void;
   /** Moves the selection with the slider. `isFirst` says that a drag or a press of a key begins. */
   slide: (call: number, isFirst: boolean) => void;
 };
@@ -56,7 +57,7 @@ export function makeOverTime(timeline: Timeline, words: Words, { select, slide }
 }
 
 /** A chart in which a click selects a model call, or a compaction near its arrow. */
-function makeChart(timeline: Timeline, view: View, select: (step: Step) => void) {
+function makeChart(timeline: Timeline, view: View, select: (step: Selection) => void) {
   const { modelCalls, compactions } = timeline;
   const cursor = make("div", { className: "cv-cursor" });
   const element = make("div", { className: "cv-chart" }, cursor);

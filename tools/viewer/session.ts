@@ -1,6 +1,6 @@
 /** Shows an open session: its four figures, the charts, the selected step below them, and lists of other steps. */
 import { groupBy, sum, whole } from "../trace/numbers.ts";
-import { type Compaction, dollarsOf, type Step, type Timeline } from "../trace/timeline.ts";
+import { type Compaction, dollarsOf, type Timeline } from "../trace/timeline.ts";
 import type { Selection } from "./address.ts";
 import { type Detail, makeCompaction, makeModelCall } from "./details.ts";
 import { make, makeRows } from "./elements.ts";
@@ -38,7 +38,7 @@ export function makeSession(timeline: Timeline, words: Words, addresses: Address
   function show(selection: Selection): void {
     const compaction = compactions[selection.compaction ?? -1];
     const call = callAtStep(timeline, selection);
-    const step: Step = compaction ? { compaction: selection.compaction } : { call };
+    const step: Selection = compaction ? { compaction: selection.compaction } : { call };
     const open = (block: number) => addresses.go({ ...step, block });
     if (!detail || step.call !== shown.call || step.compaction !== shown.compaction) {
       detail = compaction
@@ -71,7 +71,10 @@ export function makeSession(timeline: Timeline, words: Words, addresses: Address
 }
 
 /** The model call of a step, which for a compaction is the last one before it. */
-function callAtStep({ modelCalls, compactions, largest }: Timeline, { call = largest, compaction = -1 }: Step): number {
+function callAtStep(
+  { modelCalls, compactions, largest }: Timeline,
+  { call = largest, compaction = -1 }: Selection,
+): number {
   const before = compactions[compaction];
   return Math.max(0, Math.min(modelCalls.length - 1, before ? before.modelCall - 1 : call));
 }

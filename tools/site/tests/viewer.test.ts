@@ -7,20 +7,14 @@ import { test } from "node:test";
 import type { BrowserContextOptions, Page } from "playwright-core";
 import { readTimeline } from "../../trace/read-timeline.ts";
 import { ROOT } from "../.vitepress/files.ts";
-import { inTab, PHONE, urlOf, WIDE } from "./browser.ts";
+import { inTab, PHONE, WIDE } from "./browser.ts";
 
-type File = { name: string; mimeType: string; buffer: Buffer };
-const jsonlFile = (name: string, content: string): File => ({
-  name,
-  mimeType: "application/octet-stream",
-  buffer: Buffer.from(content),
-});
 const demo = readFileSync(join(ROOT, "tools/docs/runs/demo.jsonl"), "utf8");
 const demoCalls = readTimeline(demo).modelCalls.length;
 
 const says = (page: Page, hasText: string) =>
   page.locator(".context-viewer :is(.cv-status, .cv-figures)").filter({ hasText }).waitFor();
-async function openFile(page: Page, file: File | string, text: string): Promise<void> {
+async function openFile(page: Page, file: string, text: string): Promise<void> {
   await page.setInputFiles(".context-viewer input[type=file]", file);
   await says(page, text);
 }
@@ -29,14 +23,6 @@ const inViewer = (options: BrowserContextOptions, work: (page: Page) => Promise<
     await says(page, `${demoCalls} model calls`);
     await work(page);
   });
-
-test("on s06's page the picture of the recorded demo leads to the viewer", async () => {
-  await inTab("s06_context_compact.html", { viewport: PHONE }, async (page) => {
-    await page.locator('.vp-doc a[href$="viewer.html"] img').click();
-    await page.waitForURL(urlOf("viewer.html"));
-    await says(page, `${demoCalls} model calls`);
-  });
-});
 
 test("without JavaScript the viewer is a picture", async () => {
   await inTab("viewer.html", { javaScriptEnabled: false }, async (page) => {
@@ -69,16 +55,10 @@ test("what is selected is in sight below the chart, and Back leads to the select
     });
 });
 
-test("after a file that isn't a session, the next file opens", async () => {
-  await inViewer({}, async (page) => {
-    await openFile(page, jsonlFile("empty.jsonl", ""), "empty.jsonl");
-    await openFile(page, jsonlFile("transcript_1.jsonl", demo), `${demoCalls} model calls`);
-  });
-});
-
-test("a transcript of 50 MB opens, and the End key goes to its last call", async () => {
+test("after a file that isn't a session, a transcript of 50 MB opens, and the End key goes to its last call", async () => {
   const folder = mkdtempSync(join(tmpdir(), "viewer-"));
-  const large = join(folder, "large.jsonl");
+  const [empty, large] = [join(folder, "empty.jsonl"), join(folder, "large.jsonl")];
+  writeFileSync(empty, "");
   const round = [
     { role: "assistant", content: [{ type: "tool_use", id: "t", name: "bash", input: { command: "ls" } }] },
     { role: "user", content: [{ type: "tool_result", tool_use_id: "t", content: "word ".repeat(4_000) }] },
@@ -87,6 +67,7 @@ test("a transcript of 50 MB opens, and the End key goes to its last call", async
   writeFileSync(large, `{"message":{"role":"user","content":"List the files."},"state":{}}\n${lines.repeat(2_500)}`);
   try {
     await inViewer({}, async (page) => {
+      await openFile(page, empty, "empty.jsonl");
       await openFile(page, large, "2,500 model calls");
       await page.focus(".context-viewer input[type=range]");
       await page.keyboard.press("End");
