@@ -1,4 +1,4 @@
-/** What a model and a user say, for tests: replies, the blocks in them, and requests. */
+/** What a model and a user say, in the API's own types. */
 import type Anthropic from "@anthropic-ai/sdk";
 import type { Reply, ReplyBlock } from "./server.ts";
 
@@ -8,3 +8,6 @@ export const use = (name: string, input: unknown, id?: string): ReplyBlock => ({
 /** A reply that calls bash once for each command. */
 export const bash = (...commands: string[]): Reply => call(...commands.map((command) => use("bash", { command })));
 export const user = (content: string): Anthropic.MessageParam => ({ role: "user", content });
+/** Returns a message's content as blocks: a client may send a string instead. */
+export const contentBlocks = (content: Anthropic.MessageParam["content"]): Anthropic.ContentBlockParam[] =>
+  typeof content === "string" ? [{ type: "text", text: content }] : content;

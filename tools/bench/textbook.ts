@@ -1,7 +1,7 @@
 /** The agent of the tutorial that this course is based on, as its text describes it. It forgets before every call. */
 import Anthropic from "@anthropic-ai/sdk";
 import type { Messages, TurnOptions } from "../../agents/s06_context_compact.ts";
-import { contentBlocks } from "../api/server.ts";
+import { contentBlocks } from "../api/said.ts";
 import { CLEARED, SUMMARY_REQUEST } from "../lesson/wording.ts";
 
 type Lesson = typeof import("../../agents/s06_context_compact.ts");

@@ -4,12 +4,9 @@
  * says that it isn't a language model.
  */
 import type Anthropic from "@anthropic-ai/sdk";
+import { contentBlocks } from "../api/said.ts";
 import type { Model, Reply, ReplyBlock } from "../api/server.ts";
 import { CLEARED, CUT, INTERRUPTED, SAVED, STOPPED, SUMMARY, SUMMARY_REQUEST } from "../lesson/wording.ts";
-
-/** Returns a message's content as blocks: a client may send a string instead. */
-export const contentBlocks = (content: Anthropic.MessageParam["content"]): Anthropic.ContentBlockParam[] =>
-  typeof content === "string" ? [{ type: "text", text: content }] : content;
 
 /** A call that was made, according to the messages or a summary. */
 type Done = { tool: string; result: string; failed: boolean };
