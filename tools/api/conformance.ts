@@ -10,9 +10,8 @@ import { existsSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
+import { CREDENTIALS } from "../lesson/start.ts";
 import { type Answer, BASE, CACHE, CASES, type Case, isLarge, START, SUMMARIZED } from "./cases.ts";
-
-const CREDENTIALS = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"];
 
 // --- do the lessons run there? ---------------------------------------------------------------------------------------
 

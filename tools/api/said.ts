@@ -1,4 +1,4 @@
-/** What a model and a user say, in the API's own types. */
+/** What a model and a user say: replies, the blocks in them, and requests. */
 import type Anthropic from "@anthropic-ai/sdk";
 import type { Reply, ReplyBlock } from "./server.ts";
 

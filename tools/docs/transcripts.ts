@@ -6,8 +6,8 @@ import { parseLine } from "../trace/recording.ts";
 import { Line } from "../trace/s06.ts";
 import type { Project } from "./render.ts";
 
-/** `script` is a shell command that runs the lesson and leaves its transcripts in the folder out/. */
-type Run = { name: string; lesson: string; script: string };
+/** `lesson` is missing if the run has its name. `script` is a shell command that runs the lesson and leaves its transcripts in the folder out/. */
+type Run = { name: string; lesson?: string; script: string };
 
 /**
  * In s06, nine files fill the prompt, and layer 1 clears five of them. After the eleventh, which is long, too little is
@@ -26,24 +26,24 @@ printf '%s\\n' 'Read every file in notes/ one by one.' /compact 'Read every file
 echo 'Run \`wc -l drafts/*\`.' | npm run -s offline -- s06 -y --continue
 mkdir out; cp .offline/.transcripts/transcript_*.jsonl out`;
 
-const runOf = (lesson: string, request: string): Run => {
-  const script = `npm run -s offline -- --save out ${lesson} -y '${request}'`;
-  return { name: lesson, lesson, script };
-};
+const runOf = (name: string, request: string): Run => ({
+  name,
+  script: `npm run -s offline -- --save out ${name} -y '${request}'`,
+});
 const RUNS: Run[] = [
   runOf("s01", "Create hello.mjs, a script that prints Hello, World!, and run it."),
   runOf("s02", "Create greet.mjs with a greet function, then edit it so that it greets in French, and run it."),
   runOf("s03", "Plan and build a module math.mjs with add and multiply, test it, and describe it in MATH.md."),
   runOf("s04", "Have a subagent read every file in skills/debug/ one by one and report what each is about."),
   runOf("s05", "Load the code-review skill and review agents/s01_agent_loop.ts with it."),
-  { name: "s06", lesson: "s06", script: KILLED_AND_CONTINUED },
+  { name: "s06", script: KILLED_AND_CONTINUED },
   { name: "demo", lesson: "s06", script: "npm run -s demo -- out" },
 ];
 
 /** @returns the text of each file of a run by its path; subagents have a file of their own */
 export async function recordRuns({ root, lessons, record }: Project): Promise<Record<string, string>> {
-  const runs = RUNS.filter(({ lesson }) => lessons.has(lesson));
-  const recorded = runs.map(async ({ name, lesson, script }) => {
+  const runs = RUNS.filter(({ name, lesson = name }) => lessons.has(lesson));
+  const recorded = runs.map(async ({ name, lesson = name, script }) => {
     const { output, transcripts } = await record(script);
     const code = codeHash(readFileSync(join(root, lessons.get(lesson)?.file ?? ""), "utf8"));
     const names = Object.keys(transcripts).sort();
