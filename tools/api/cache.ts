@@ -1,6 +1,6 @@
 /** The prompt cache: what a prompt reads from it, and what it writes. */
 import { createHash } from "node:crypto";
-import { CACHE_LIFE, LONG_CACHE_LIFE } from "../prices.ts";
+import { CACHE_LIFE, CHARS_PER_TOKEN, LONG_CACHE_LIFE } from "../prices.ts";
 import type { Line } from "./prompt.ts";
 import type { Ttl } from "./request.ts";
 
@@ -26,8 +26,8 @@ export type Price = {
 type Prefix = { key: string; tokens: number; index: number; position: number; ttl?: Ttl };
 
 /** Returns what a prompt costs at a time. The cache changes only when `entries` are added to it. */
-export function priceOf(lines: Line[], model: string, cache: Cache, now: number, charactersPerToken: number): Price {
-  const prefixes = prefixesOf(lines, model, charactersPerToken);
+export function priceOf(lines: Line[], model: string, cache: Cache, now: number): Price {
+  const prefixes = prefixesOf(lines, model);
   const isAlive = ({ used, life }: Entry) => now - used <= life;
   const aliveAt = ({ key }: Prefix) => [cache.get(key)].find((entry) => entry && isAlive(entry));
   const breakpoints = prefixes.filter(({ ttl }) => ttl);
@@ -48,7 +48,7 @@ export function priceOf(lines: Line[], model: string, cache: Cache, now: number,
 }
 
 /** Returns a prefix for each line. A run of calls or of results is one position. */
-function prefixesOf(lines: Line[], model: string, charactersPerToken: number): Prefix[] {
+function prefixesOf(lines: Line[], model: string): Prefix[] {
   let key = model;
   let characters = 0;
   let position = 0;
@@ -58,6 +58,6 @@ function prefixesOf(lines: Line[], model: string, charactersPerToken: number): P
     const isRun = (type === "tool_use" || type === "tool_result") && type === lines[index - 1]?.type;
     if (!isRun) position++;
     // If a line has several breakpoints, the first lives longest.
-    return { key, tokens: Math.ceil(characters / charactersPerToken), index, position, ttl: marks[0]?.ttl };
+    return { key, tokens: Math.ceil(characters / CHARS_PER_TOKEN), index, position, ttl: marks[0]?.ttl };
   });
 }

@@ -1,6 +1,7 @@
 /** Turns a model's reply into a message of the API, with ids, signatures and usage, and into stream events. */
 import { randomBytes } from "node:crypto";
 import type Anthropic from "@anthropic-ai/sdk";
+import { CHARS_PER_TOKEN } from "../prices.ts";
 import type { Price } from "./cache.ts";
 import { promptText } from "./prompt.ts";
 import type { ParsedRequest } from "./request.ts";
@@ -111,12 +112,8 @@ export function messageOf(model: string, reply: Finished): Anthropic.Message {
   };
 }
 
-export function usageOf(
-  { tokens, read, written }: Price,
-  drafts: Draft[],
-  charactersPerToken: number,
-): Anthropic.Usage {
-  const tokensIn = (drafts: Draft[]) => Math.ceil(lengthOf(drafts) / charactersPerToken);
+export function usageOf({ tokens, read, written }: Price, drafts: Draft[]): Anthropic.Usage {
+  const tokensIn = (drafts: Draft[]) => Math.ceil(lengthOf(drafts) / CHARS_PER_TOKEN);
   return {
     input_tokens: tokens - read - written["5m"] - written["1h"],
     cache_read_input_tokens: read,

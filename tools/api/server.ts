@@ -8,6 +8,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import type Anthropic from "@anthropic-ai/sdk";
+import { CHARS_PER_TOKEN } from "../prices.ts";
 import { readBetas } from "./betas.ts";
 import { type Cache, priceOf } from "./cache.ts";
 import { errorBody, Rejection, type Rule, reject } from "./errors.ts";
@@ -76,9 +77,7 @@ export function scripted(...replies: Reply[]): Model {
   };
 }
 
-type Settings = Partial<Pick<Server, "model" | "contextLimit" | "clock" | "quirks">> & {
-  /** UTF-16 units, 3 by default. */
-  charactersPerToken?: number;
+type Settings = Partial<Pick<Server, "model" | "contextLimit">> & {
   /** Any free port by default. */
   port?: number;
   /** Called with each request once it's answered. `asked` is its method and URL. */
@@ -87,7 +86,7 @@ type Settings = Partial<Pick<Server, "model" | "contextLimit" | "clock" | "quirk
 
 /** Starts a Messages API on 127.0.0.1. Without a model, each valid request fails with a 500. */
 export async function startServer(options: Settings = {}): Promise<Server> {
-  const { charactersPerToken = 3, port = 0, onAnswer, ...settings } = options;
+  const { port = 0, onAnswer, ...settings } = options;
   const failures: Failure[] = [];
   const http = createServer(async (req, res) => {
     const entry: JournalEntry = { request: { model: "", max_tokens: 0, messages: [] }, status: 200, promptTokens: 0 };
@@ -116,20 +115,20 @@ export async function startServer(options: Settings = {}): Promise<Server> {
         http.closeAllConnections();
       }),
   };
-  const state: State = { server, failures, key: randomBytes(32), cache: new Map(), charactersPerToken };
+  const state: State = { server, failures, key: randomBytes(32), cache: new Map() };
   return server;
 }
 
 // --- one request -----------------------------------------------------------------------------------------------------
 
 /** What all requests share. */
-type State = { server: Server; failures: Failure[]; key: Buffer; cache: Cache; charactersPerToken: number };
+type State = { server: Server; failures: Failure[]; key: Buffer; cache: Cache };
 /** A request and its response. */
 type Exchange = { req: IncomingMessage; res: ServerResponse; requestId: string; entry: JournalEntry };
 
 /** Takes a request through every step: parse, price, ask, finish, encode. Throws a Rejection if it breaks a rule. */
 async function handle({ req, res, entry, requestId }: Exchange, state: State): Promise<void> {
-  const { server, failures, charactersPerToken } = state;
+  const { server, failures } = state;
   const { contextLimit: window, quirks } = server;
   const path = req.url?.split("?")[0];
   const isCount = path === "/v1/messages/count_tokens";
@@ -144,9 +143,9 @@ async function handle({ req, res, entry, requestId }: Exchange, state: State): P
   const request = parseRequest(entry.request, readBetas(req.headers["anthropic-beta"]), isCount);
   checkRules(request);
 
-  const cut = quirks.some(({ cuts }) => cuts) ? window * charactersPerToken : Number.POSITIVE_INFINITY;
+  const cut = quirks.some(({ cuts }) => cuts) ? window * CHARS_PER_TOKEN : Number.POSITIVE_INFINITY;
   const lines = cutPrompt(promptLines(request), cut);
-  const price = priceOf(lines, request.model, state.cache, server.clock(), charactersPerToken);
+  const price = priceOf(lines, request.model, state.cache, server.clock());
   entry.promptTokens = price.tokens;
   if (isCount) return send(res, { chunks: [JSON.stringify({ input_tokens: price.tokens })] });
   const left = window - price.tokens;
@@ -155,12 +154,12 @@ async function handle({ req, res, entry, requestId }: Exchange, state: State): P
   if (left < 0) reject("prompt too long", `${price.tokens}`, `${window}`);
   const chain = checkThinking(quirks.length === 0 ? lines : [], state.key, request.thinking);
 
-  const room = { output: charactersPerToken * request.max_tokens, window: charactersPerToken * left };
+  const room = { output: CHARS_PER_TOKEN * request.max_tokens, window: CHARS_PER_TOKEN * left };
   const { drafts, stop_reason } = draftWith(failure, server.model(entry.request), room);
 
   for (const [key, cached] of price.entries) state.cache.set(key, cached);
   const content = finishBlocks(drafts, request.thinking, chain);
-  const usage = usageOf(price, drafts, charactersPerToken);
+  const usage = usageOf(price, drafts);
   Object.assign(entry, { reply: content, stop_reason, usage });
   const message = messageOf(request.model, { content, stop_reason, usage });
   if (server.reportedUsage) Object.assign(message, { usage: server.reportedUsage });

@@ -61,7 +61,7 @@ const NO_ROUND: Round = { reply: [{ type: "text", text: "(the recording ends her
 let replays = 0;
 let now = 0; // in the session
 Date.now = () => now;
-const server = await startServer({ contextLimit: Number.MAX_SAFE_INTEGER, charactersPerToken: CHARS_PER_TOKEN });
+const server = await startServer({ contextLimit: Number.MAX_SAFE_INTEGER });
 process.env.ANTHROPIC_BASE_URL = server.url;
 
 /** Replays a session in the current folder, which it empties first. */

@@ -10,11 +10,11 @@
 import { spawn } from "node:child_process";
 import { createReadStream, existsSync, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { filesIn, newestFirst, readSessionFile, sessionFiles, subagentsIn } from "../trace/files.ts";
+import { filesIn, newestFirst, readSessionFile, sessionFiles, subagentsIn, userPath } from "../trace/files.ts";
 import { timelineOf } from "../trace/read-timeline.ts";
 import { readRecording } from "../trace/recording.ts";
 import { escapeHtml } from "./format.ts";
@@ -29,10 +29,9 @@ const MOST_LISTED = 100; // sessions, not counting subagents
 
 type Search = { places: string[]; opened: Served["opened"]; isFolder: boolean };
 
-/** npm runs scripts in the folder of the project, so a path is one of the folder that the user is in. */
 function placesToSearch(path?: string): Search {
   if (path !== undefined) {
-    const place = resolve(process.env.INIT_CWD ?? "", path);
+    const place = userPath(path);
     const isFolder = statSync(place, { throwIfNoEntry: false })?.isDirectory() ?? false;
     return { places: [place], opened: "file", isFolder };
   }
