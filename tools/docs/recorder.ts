@@ -1,16 +1,7 @@
 /** Records what commands print and leave behind, in a form that is the same on every machine. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import {
-  cpSync,
-  existsSync,
-  mkdtempSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import fs from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join, relative } from "node:path";
 import { stripVTControlCharacters } from "node:util";
@@ -37,14 +28,14 @@ export function recorder(root: string): (command: string) => Promise<Recorded> {
 /** @throws if the command doesn't end in time */
 async function record(root: string, command: string): Promise<Recorded> {
   // Prompts contain the folder's path and the lesson's pid, so their lengths are fixed: the same prompt has the same tokens.
-  const base = realpathSync(tmpdir());
-  const home = mkdtempSync(join(base, "docs".padEnd(60 - base.length, "-")));
+  const base = fs.realpathSync(tmpdir());
+  const home = fs.mkdtempSync(join(base, "docs".padEnd(60 - base.length, "-")));
   const cwd = join(home, "six-lessons");
   try {
     const isCopied = (path: string) => path === root || !/^(node_modules$|\.)/.test(basename(path));
-    cpSync(root, cwd, { recursive: true, filter: isCopied });
-    symlinkSync(join(root, "node_modules"), join(cwd, "node_modules"));
-    writeFileSync(join(home, "pid.mjs"), SAME_PID);
+    fs.cpSync(root, cwd, { recursive: true, filter: isCopied });
+    fs.symlinkSync(join(root, "node_modules"), join(cwd, "node_modules"));
+    fs.writeFileSync(join(home, "pid.mjs"), SAME_PID);
     const env = {
       PATH: process.env.PATH,
       HOME: home,
@@ -61,16 +52,16 @@ async function record(root: string, command: string): Promise<Recorded> {
     } catch {} // there is nothing left to kill
     if (code === null) throw new Error(`not finished after ${TIMEOUT_MS / 1_000} s`);
     const ids = new Map<string, string>(); // of calls, the same in all files
-    const read = (file: string) => stable(readFileSync(file, "utf8").replaceAll(home, "~"), ids);
+    const read = (file: string) => stable(fs.readFileSync(file, "utf8").replaceAll(home, "~"), ids);
     const output = read(join(home, "output"));
     const out = join(cwd, "out");
-    const files = existsSync(out) ? filesIn(out) : [];
+    const files = fs.existsSync(out) ? filesIn(out) : [];
     return {
       output: code === 0 ? output : `${output}\n(exit code ${code})`.trimStart(),
       transcripts: Object.fromEntries(files.map((file) => [relative(out, file), read(file)])),
     };
   } finally {
-    rmSync(home, { recursive: true, force: true, maxRetries: 3 });
+    fs.rmSync(home, { recursive: true, force: true, maxRetries: 3 });
   }
 }
 
