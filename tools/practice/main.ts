@@ -35,7 +35,7 @@ async function watch(quitting: AbortController): Promise<void> {
     console.log("running…");
     await show(signal);
     if (signal.aborted) continue;
-    console.log(styleText("dim", `Write in ${file}. Saving or a key runs the tests; h shows a hint.`));
+    console.log(styleText("dim", `Saving ${file} runs the tests. h: a hint. Ctrl-C: quit.`));
     await once(signal, "abort");
   }
 }
@@ -46,14 +46,16 @@ async function show(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return;
   const { code = lesson, step, isGreen, passed } = result;
   const done = steps.slice(0, step ? step.number - 1 : steps.length);
-  const green = `${done.length} of ${steps.length} steps are green, ${passed} tests`;
+  const green = `${done.length} of ${steps.length} steps are green, ${passed} tests passed`;
   const blocks = [[`${lesson.header[0]}   ${green}`], problemIn(result), adviceFor(result)];
   if (process.stdout.isTTY) console.clear();
-  for (const lines of blocks) if (lines[0]) console.log(`${lines.join("\n  ")}\n`);
-  hint = step ? `A hint: ${step.hint.replace(/(.{60,76}) /g, "$1\n")}\n` : "There is no hint.\n";
+  for (const lines of blocks) if (lines[0]) console.log(wrapped(`${lines.join("\n  ")}\n`));
+  hint = step ? wrapped(`A hint: ${step.hint}\n`) : "There is no hint.\n";
   for (const name of done.flatMap(({ functions }) => functions)) greens.set(name, code);
   process.exitCode = isGreen ? 0 : 1;
 }
+
+const wrapped = (text: string) => text.replace(/(.{60,76}) (?=\S)/g, "$1\n  ");
 
 /** What isn't right, if anything. The compiler comes first, since what it reports may be why a test fails. */
 function problemIn({ typeErrors, failure }: Result): string[] {
@@ -64,7 +66,7 @@ function problemIn({ typeErrors, failure }: Result): string[] {
 /** Says what to write or look at: a line, or the functions of a step. */
 function adviceFor(result: Result): string[] {
   const { isGreen, code, ahead, typeErrors, failure } = result;
-  if (isGreen) return [`All green. Run it: npm run offline -- ${file}`];
+  if (isGreen) return [`All green. Compare it with ${lesson.file}, or run it: npm run offline -- ${file}`];
   if (typeErrors[0]) return [`→ look at ${typeErrors[0].split(": ")[0]}`];
   if (!code || failure?.name === "") return [`→ look at ${thrownAt(failure?.problem.stack) ?? file}`];
   const names = functionsIn(result);
@@ -118,8 +120,8 @@ function compare(...sides: unknown[]): string[] {
 
 fs.mkdirSync("practice", { recursive: true });
 const compilerOptions = { noUnusedLocals: false, noUncheckedIndexedAccess: false, erasableSyntaxOnly: false };
-const settings = { extends: "../tsconfig.json", compilerOptions, include: ["*.ts"], exclude: [] };
-fs.writeFileSync("practice/tsconfig.json", JSON.stringify(settings));
+const settings = JSON.stringify({ extends: "../tsconfig.json", compilerOptions, include: ["*.ts"], exclude: [] });
+fs.writeFileSync("practice/tsconfig.json", settings);
 if (!fs.existsSync(file)) fs.writeFileSync(file, skeletonOf(lesson), { flag: "wx" });
 const quitting = new AbortController(); // on Ctrl-C, or when the terminal is closed
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(signal, () => quitting.abort());
