@@ -1,15 +1,16 @@
 /** Runs a lesson as a program, in a terminal if need be, and waits for facts about processes. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import type { Failure, Reply } from "../tools/api/server.ts";
 import { newServer } from "./server.ts";
+import { type Files, writeFiles } from "./workspace.ts";
 
 // --- waiting ---------------------------------------------------------------------------------------------------------
 
@@ -46,15 +47,15 @@ export function interruptWait(): AbortSignal {
 // --- programs --------------------------------------------------------------------------------------------------------
 
 /** Makes a folder beside the workspace, which is removed with it. */
-const newFolder = (name: string) => mkdtempSync(join(process.cwd(), `../${name}-`));
+const folderBeside = (name: string) => mkdtempSync(join(process.cwd(), `../${name}-`));
 
 const programs = new Map<string, Promise<string>>();
 /** Bundles a lesson into `<folder>/agents/<lesson>.mjs`, so that the .env it loads is `<folder>/.env`. */
 async function programOf(lesson: string, dotEnv: string | undefined): Promise<string> {
-  const above = newFolder("bundle");
+  const above = folderBeside("bundle");
   const outfile = join(above, "agents", `${lesson}.mjs`);
   const source = fileURLToPath(import.meta.resolve(`../agents/${lesson}.ts`)); // in practice, the reader's
-  if (dotEnv !== undefined) writeFileSync(join(above, ".env"), dotEnv);
+  if (dotEnv !== undefined) writeFiles(above, { ".env": dotEnv });
   await build({
     entryPoints: [source],
     outfile,
@@ -81,7 +82,7 @@ type Setting = {
   input?: string;
   env?: NodeJS.ProcessEnv;
   /** Files in the workspace. */
-  files?: Record<string, string>;
+  files?: Files;
   /** The .env in the folder above the lesson. Without it, there is none. */
   dotEnv?: string;
   terminal?: boolean;
@@ -101,11 +102,8 @@ function commandFor(agent: string[], { terminal, shell }: Setting): [string, str
 /** Starts a lesson as a process with its own folder and server. Without `input`, stdin stays open. */
 export async function start(t: TestContext, lesson: string, args: string[] = [], setting: Setting = {}) {
   const { replies = [], failures = [], input, env, files = {}, dotEnv } = setting;
-  const cwd = newFolder("program");
-  for (const [name, content] of Object.entries(files)) {
-    mkdirSync(join(cwd, dirname(name)), { recursive: true });
-    writeFileSync(join(cwd, name), content);
-  }
+  const cwd = folderBeside("program");
+  writeFiles(cwd, files);
   const own = await newServer(...replies);
   own.fail(...failures);
   const program = programs.get(`${lesson} ${dotEnv}`) ?? programOf(lesson, dotEnv);

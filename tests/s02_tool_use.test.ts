@@ -66,16 +66,14 @@ onEach("addTool", { s02 }, (lesson) => {
   const { TOOLS, TOOL_HANDLERS } = lesson;
 
   test("the model gets an input schema of each tool, and each tool has a handler", () => {
-    assert.deepEqual(
-      TOOLS.map(({ name }) => name),
-      Object.keys(TOOL_HANDLERS),
-    );
-    const schemas = new Map(TOOLS.map(({ name, input_schema }) => [name, input_schema]));
-    assert.deepEqual(schemas.get("bash")?.required, ["command"]);
-    assert.deepEqual(schemas.get("read_file")?.required, ["path"]);
-    assert.deepEqual(schemas.get("write_file")?.required, ["path", "content"]);
-    assert.deepEqual(schemas.get("edit_file")?.required, ["path", "old_text", "new_text"]);
-    assert.deepEqual(schemas.get("write_file")?.properties, { path: { type: "string" }, content: { type: "string" } });
+    const required = Object.fromEntries(TOOLS.map(({ name, input_schema }) => [name, input_schema.required]));
+    assert.deepEqual(required, {
+      bash: ["command"],
+      read_file: ["path"],
+      write_file: ["path", "content"],
+      edit_file: ["path", "old_text", "new_text"],
+    });
+    assert.deepEqual(Object.keys(TOOL_HANDLERS), Object.keys(required));
   });
 
   test("input that doesn't fit the schema is an error that names each wrong field, and nothing runs", async () => {
@@ -120,17 +118,6 @@ onEach("runTool", { s02 }, (lesson) => {
     const [shouted, failed] = results.map(({ text, failed }) => `${failed} ${text}`);
     assert.equal(shouted, 'false {"A":"B\u202e"}');
     assert.match(failed ?? "", /^true .*shout what\?/s);
-  });
-
-  test("an unknown tool is an error that lists the tools of the turn", async () => {
-    const tools = TOOLS.filter(({ name }) => name !== "bash");
-    const unknown = ["__proto__", "bash"].map((name) => use(name, { command: "touch f" }));
-    const { results } = await loop(lesson, [call(...unknown), say("done")], { tools });
-    for (const [i, name] of ["__proto__", "bash"].entries()) {
-      const { failed, text } = results[i] ?? {};
-      assert.match(`${failed} ${text}`, new RegExp(`^true (?=.*${name})(?=.*read_file).*edit_file`, "s"));
-    }
-    assert.ok(!fs.existsSync("f"), "a tool that this turn doesn't have");
   });
 });
 
@@ -254,22 +241,6 @@ onEach("runWrite", { s02 }, ({ runWrite }) => {
     assert.deepEqual(fs.readdirSync(run.cwd), ["a.txt"]);
     assert.equal(contentOf(join(run.cwd, "a.txt")), "old");
   });
-
-  test("a write doesn't follow a link planted where its temporary file might be", () => {
-    for (const name of ["f.tmp", ".f.tmp", `f.${process.pid}.tmp`, "f~"]) fs.symlinkSync(join(sibling, "secret"), name);
-    runWrite("f", "new");
-    assert.deepEqual([contentOf("f"), contentOf(join(sibling, "secret"))], ["new", "secret"]);
-    assert.ok(!fs.lstatSync("f").isSymbolicLink(), "f isn't a link");
-  });
-
-  test("a write through a link changes the file behind it and keeps the link", () => {
-    fs.mkdirSync("real");
-    fs.writeFileSync("real/f", "old");
-    fs.symlinkSync("real/f", "link");
-    runWrite("link", "new");
-    assert.ok(fs.lstatSync("link").isSymbolicLink(), "the link is still a link");
-    assert.equal(contentOf("real/f"), "new");
-  });
 });
 
 onEach("runEdit", { s02 }, (lesson) => {
@@ -332,9 +303,11 @@ onEach("runEdit", { s02 }, (lesson) => {
   test("write_file and edit_file ask about the real path of the file, even behind a link", async () => {
     fs.mkdirSync("real");
     fs.symlinkSync("real", "link");
+    fs.writeFileSync("real/g", "old");
+    fs.symlinkSync("real/g", "file-link");
     const asked: string[] = [];
     const approve: Approve = async (question) => void asked.push(question);
-    for (const [path, real] of Object.entries({ "link/f": "real/f", "~/f": "~/f" })) {
+    for (const [path, real] of Object.entries({ "link/f": "real/f", "file-link": "real/g", "~/f": "~/f" })) {
       const write = use("write_file", { path, content: "new" });
       const edit = use("edit_file", { path, old_text: "new", new_text: "newer" });
       const results = await calling(lesson, [write, edit], approve);

@@ -369,8 +369,6 @@ onEach("estimateTokens", { s06 }, () => {
       const counted = server.journal.at(-1)?.promptTokens ?? 0;
       const estimated = s06.estimateTokens(talk.messages.slice(0, -1), talk.options);
       assert.ok(Math.abs(estimated - counted) <= 1, `${estimated}, not ${counted}`);
-      const { usage } = entriesIn(talk.state.file).findLast(({ usage }) => usage);
-      assert.equal(usage.output_tokens, server.journal.at(-1)?.usage?.output_tokens, "usage of the call");
     }
     assert.ok(server.journal.at(-1)?.usage?.cache_read_input_tokens, "the second prompt was read from the cache");
     const before = s06.estimateTokens(talk.messages, talk.options);
@@ -457,6 +455,11 @@ onEach("compactIfNeeded", { s06 }, () => {
     const talk = await longTalk();
     const { sent } = await talk.ask("second", reader("none.txt", 6, "A long summary. ".repeat(1_000)));
     assert.equal(kinds(sent), `${"summary call ".repeat(3)}call call call call`);
+    assert.match(
+      kinds((await talk.ask("third", reader("none.txt", 0))).sent),
+      /^summary call/,
+      "so does the next turn",
+    );
     const { messages, options, state } = await longTalk();
     state.roundsPastThreshold = 3;
     await watch(() => small.compactIfNeeded([user("hello")], options));
@@ -847,25 +850,6 @@ onEach("resume", { s06 }, () => {
       assert.equal((await ask("go on", say("ok"))).error, "");
     }
   });
-
-  test("still compacts if the compact tool had asked for it when the program ended", async () => {
-    const talk = talkTo(s06);
-    await talk.ask("first", say("words ".repeat(3_000)));
-    await talk.ask("second", call(use("compact", { focus: "names" })), say("A summary."), say("ok"));
-    const lines = fs.readFileSync(talk.state.file, "utf8").split("\n");
-    const asked = lines.findIndex((line) => line.includes('"tool_result"'));
-    fs.writeFileSync("old.jsonl", `${lines.slice(0, asked + 1).join("\n")}\n`);
-    const { ask } = await resume("old.jsonl");
-    const { sent } = await ask("go on", say("A summary."), say("ok"));
-    assert.equal(kinds(sent), "summary call");
-    assert.match(lastTextOf(sent[0] ?? assert.fail()), /names$/);
-  });
-
-  test("fails with an error that names the file if it has no messages or doesn't exist", async () => {
-    fs.writeFileSync("empty.jsonl", "");
-    for (const name of ["empty.jsonl", "missing.jsonl"])
-      assert.match((await resume(name)).error, new RegExp(name), "its name");
-  });
 });
 
 onEach("runTurn", { s06 }, () => {
@@ -882,13 +866,6 @@ onEach("runTurn", { s06 }, () => {
     assert.equal(fs.readFileSync(talk.state.file, "utf8"), file, "the transcript");
     const { error } = await talk.ask("words ".repeat((0.48 * 12_000 * 3) / 6), say("ok"));
     assert.equal(error, "", "a little less is fine");
-  });
-
-  test("can be summarized again, even if the turn before stayed past the threshold for three rounds", async () => {
-    const talk = await longTalk();
-    talk.state.roundsPastThreshold = 3;
-    const { sent } = await talk.ask("second", say("A summary."), say("done"));
-    assert.equal(kinds(sent), "summary call");
   });
 
   test("that the model refuses is dropped, and what was there before comes back, even after a summary", async () => {
@@ -924,12 +901,6 @@ onEach("saveIfLarge", { s06 }, () => {
     assert.match(large, /x{500}.*x{500}end$/s, "head and tail");
     assert.ok(large.length < 2_300, `the model gets about 2,000 characters, not ${large.length}`);
     const saved = savedOf(huge);
-    for (const lead of ["", "x"]) {
-      const smileys = bash(`printf '${lead}'; yes 😀 | head -n 40000 | tr -d '\\n'`);
-      const { sent } = await talk.ask("more", smileys, say("done"));
-      const text = contents(sent.at(-1)?.messages).at(-1) ?? "";
-      assert.ok(/😀/.test(text) && text.isWellFormed(), "no character is cut in half");
-    }
     assert.ok(saved.length > 990_000 && saved.length <= 1_000_000, `${saved.length} of two million characters`);
     assert.ok(saved.startsWith("1\n2\n") && saved.endsWith("\n250000"), "head and tail");
   });
@@ -985,15 +956,6 @@ onEach("callWithRecovery", { s06 }, () => {
     await talk.ask("more", say("words ".repeat(3_500)));
     await talk.compact(say("A second summary."));
     assert.deepEqual(withSummary(talk.messages), [file("a.txt", fs.readFileSync("a.txt", "utf8"))]);
-  });
-
-  test("leaves the history as it is if there is nothing to clear or to summarize", async () => {
-    const talk = talkTo(s06);
-    await talk.ask("go", say("done"));
-    server.fail({ kind: "status", status: 413 });
-    const { error } = await talk.ask("again", say("done"));
-    server.journal.length = from; // the 413 came from this test
-    assert.deepEqual([error, rewritesIn(talk.state.file)], ["", []]);
   });
 
   test("loses all old results, even the newest three, and those that aren't seen go to disk", async () => {
@@ -1128,11 +1090,8 @@ onEachAtOnce("main", { s06 }, false, () => {
     const env = { CONTEXT_WINDOW: "0.8", COMPACT_THRESHOLD: "200k" };
     const run = await start(t, lesson, ["hello"], { replies: [say("hi")], env });
     assert.equal(await run.ended, 0, run.screen());
-    for (const name of Object.keys(env))
-      assert.equal(
-        run.screen().match(new RegExp(`^\\[${name} must be a positive whole number.*\\]$`, "gm"))?.length,
-        1,
-      );
+    const named = [...run.screen().matchAll(/^\[(\w+) must be a positive whole number.*\]$/gm)].map(([, name]) => name);
+    assert.deepEqual(named.sort(), Object.keys(env).sort());
     assert.match(run.screen(), / of 167000 tokens/);
   });
 

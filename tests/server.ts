@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after } from "node:test";
 import { type Failure, type Reply, type Server, scripted, startServer } from "../tools/api/server.ts";
+import { DEFAULTS } from "../tools/lesson/start.ts";
 
 /** The server of this process, once useServer has run. */
 export let server: Server;
@@ -14,8 +15,7 @@ export async function useServer(): Promise<Server> {
   for (const name of Object.keys(process.env)) {
     if (name.startsWith("ANTHROPIC_")) delete process.env[name];
   }
-  // Empty rather than deleted, or the .env of whoever runs the tests would set them when a lesson is imported.
-  for (const name of ["MODEL_ID", "THINKING", "CONTEXT_WINDOW", "COMPACT_THRESHOLD"]) process.env[name] = "";
+  Object.assign(process.env, DEFAULTS);
   after(async () => {
     await Promise.all(servers.map((each) => each.close()));
     checkRejections();

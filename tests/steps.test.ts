@@ -6,12 +6,12 @@ import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, symlinkSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, test } from "node:test";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { pathToFileURL } from "node:url";
 import { diffLines } from "diff";
 import { codeOf, readLessons } from "../tools/lesson/source.ts";
+import { ROOT, TSX } from "../tools/lesson/start.ts";
 import { newFolder } from "./workspace.ts";
 
-const ROOT = fileURLToPath(new URL("../", import.meta.url));
 /** The tutorial's names that each lesson exports, besides those of the lesson before. */
 const NAMES: Record<string, string> = {
   s01: "agentLoop runTurn runBash TOOLS SYSTEM MODEL",
@@ -66,12 +66,6 @@ function changedIn(short: string, region: string): string[] {
   return names.filter((name) => partOf(before, name) !== partOf(now, name));
 }
 
-test("there are six lessons and nothing else", () => {
-  const files = LESSONS.map(({ stem }) => `${stem}.ts`);
-  assert.deepEqual(readdirSync(join(ROOT, "agents")).sort(), files, "the files in agents/");
-  assert.equal(files.length, 6);
-});
-
 for (const [i, { short, stem, file, lines, source, header, names, regions, outside }] of LESSONS.entries()) {
   const before = LESSONS[i - 1];
 
@@ -84,11 +78,7 @@ for (const [i, { short, stem, file, lines, source, header, names, regions, outsi
       const run = `Run: npx tsx agents/${stem}\\.ts.*\\n( {5}.*\\n)?`;
       const seeIt = short === "s06" ? "See it compact: .*COMPACT_THRESHOLD=.*\\n" : "";
       const whole = new RegExp(`^${opening}${diagram}((Same|New|Changed) .*\\n)+${needs}${run}${seeIt}$`);
-      assert.match(
-        `${header.join("\n")}\n`,
-        whole,
-        `the header of ${file} lacks one of these, or has them in another order`,
-      );
+      assert.match(`${header.join("\n")}\n`, whole, `the header of ${file} lacks one, or has another order`);
     });
 
     test("has a header that says which regions are the same as before, new and changed", () => {
@@ -114,11 +104,7 @@ for (const [i, { short, stem, file, lines, source, header, names, regions, outsi
     test("puts the agent first, then the divider, then the plumbing", () => {
       const [, below = ""] = source.split(DIVIDER);
       const regions = [...below.matchAll(/^\/\/ #region (\w+)/gm)].map(([, name]) => name);
-      assert.deepEqual(
-        regions,
-        PLUMBING,
-        `the regions of ${file} below the line "// That is the agent. The rest is …"`,
-      );
+      assert.deepEqual(regions, PLUMBING, `the regions of ${file} below "// That is the agent. The rest is …"`);
     });
 
     test("stays within its limits: lines in total, lines added, and 120 columns", () => {
@@ -138,11 +124,7 @@ for (const [i, { short, stem, file, lines, source, header, names, regions, outsi
     test("imports only Node's modules and the packages it needs by now", () => {
       const packages = [...source.matchAll(/\bfrom "(?!node:)(.+)"/g)].map(([, name]) => name);
       const needed = Object.keys(PACKAGES).filter((name) => (PACKAGES[name] ?? "") <= short);
-      assert.deepEqual(
-        packages.sort(),
-        needed.sort(),
-        `${file} imports other packages than PACKAGES in this test allows`,
-      );
+      assert.deepEqual(packages.sort(), needed.sort(), `the packages of ${file}, by PACKAGES in this test`);
     });
   });
 }
@@ -205,18 +187,17 @@ test("a lesson can be copied elsewhere; importing it prints nothing, needs no ke
     console.log(JSON.stringify(lessons.map((lesson) => Object.keys(lesson.default ?? lesson))));
   })`;
   const env = { ...process.env, ANTHROPIC_API_KEY: undefined };
-  const args = ["--import", import.meta.resolve("tsx"), "-e", code];
-  const { stdout, stderr } = spawnSync(process.execPath, args, { cwd: elsewhere, env, encoding: "utf8" });
+  const { stdout, stderr } = spawnSync(process.execPath, [...TSX, "-e", code], {
+    cwd: elsewhere,
+    env,
+    encoding: "utf8",
+  });
   assert.equal(stderr, "");
   let wanted: string[] = [];
   for (const [i, exported] of JSON.parse(stdout).entries()) {
     wanted = [...wanted, ...(NAMES[`s0${i + 1}`] ?? "").split(" ")];
     const missing = wanted.filter((name) => !exported.includes(name));
-    assert.deepEqual(
-      missing,
-      [],
-      `${LESSONS[i]?.file} doesn't export these; the tutorial's names are in NAMES of this test`,
-    );
+    assert.deepEqual(missing, [], `${LESSONS[i]?.file} doesn't export these names of NAMES in this test`);
   }
   assert.deepEqual(readdirSync(elsewhere).sort(), ["node_modules", ...LESSONS.map(({ short }) => short)]);
 });

@@ -31,7 +31,6 @@ export function useWorkspace(): string {
   return folder;
 }
 
-/** Empties the current folder. */
 export function emptyWorkspace(): void {
   for (const name of readdirSync(".")) rmSync(name, { recursive: true, force: true });
 }
