@@ -47,8 +47,8 @@ export type Rewrite = { type: "rewrite"; trigger: string; messages: Message[]; t
 export type Clear = { type: "clear"; ids: string[] };
 export type Event = Message | Call | Rewrite | Clear;
 
-/** Lines or blocks that were left out. `lines` has the numbers of the first ten, if they are known. */
-export type Skipped = { reason: string; count: number; lines: number[] };
+/** Lines or blocks that were left out. `line` is the number of the first, if it's known. */
+export type Skipped = { reason: string; count: number; line?: number };
 export type Skip = (reason: string, line?: number) => void;
 
 export type Recording = {

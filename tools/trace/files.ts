@@ -25,7 +25,7 @@ function readSession(text: string): SessionFile {
   if (text.trim() === "") return { problem: "is empty" };
   const recording = readRecording(text);
   const broken = recording.skipped.find(({ reason }) => reason === "broken line");
-  if (recording.events.length > 0) return { recording, problem: broken && `is broken at line ${broken.lines[0]}` };
+  if (recording.events.length > 0) return { recording, problem: broken && `is broken at line ${broken.line}` };
   return { problem: text.includes("\0") ? "is binary" : "holds no session of Claude Code or s06" };
 }
 

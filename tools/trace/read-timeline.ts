@@ -4,9 +4,8 @@ import { CACHE_LIFE, CHARS_PER_TOKEN, costOf, LONG_CACHE_LIFE, windowOf } from "
 import { type Block, type Call, type Clear, type Message, type Recording, type Rewrite, textOf } from "./events.ts";
 import { groupBy, largestOf, sum } from "./numbers.ts";
 import { readRecording } from "./recording.ts";
-
-import type { Capacity, Compaction, Context, ContextBlock, ModelCall, Side, Size } from "./timeline.ts";
-import { isCleared, type Timeline, totalOf } from "./timeline.ts";
+import type { Capacity, Compaction, Context, ContextBlock, ModelCall, Side, Size, Timeline } from "./timeline.ts";
+import { totalOf } from "./timeline.ts";
 
 const MIN_MISSED = 2_000; // tokens: even a healthy cache misses a few
 const MIN_GROWTH = 200; // tokens: from less, the characters per token can't be told
@@ -70,7 +69,7 @@ const PLACEHOLDER = "[Old tool result content cleared]";
 function clearResults(builder: Builder, { ids }: Clear): void {
   const cleared = new Set(ids);
   const blocks = builder.now.epoch.map((block) => {
-    if (block.kind !== "result" || isCleared(block) || !cleared.has(block.call.id)) return block;
+    if (block.kind !== "result" || block.replaces || !cleared.has(block.call.id)) return block;
     const chars = block.chars - textOf(block).length + PLACEHOLDER.length;
     return place(builder, { ...block, texts: [{ text: PLACEHOLDER }], chars }, block);
   });

@@ -9,9 +9,8 @@ import { eventsOfS06, isOld, Line } from "./s06.ts";
 export function readRecording(text: string, report?: (share: number) => void): Recording {
   const skipped = new Map<string, Skipped>();
   const skip: Skip = (reason, line) => {
-    const entry = skipped.get(reason) ?? { reason, count: 0, lines: [] };
+    const entry = skipped.get(reason) ?? { reason, count: 0, line };
     entry.count++;
-    if (line !== undefined && entry.lines.length < 10) entry.lines.push(line);
     skipped.set(reason, entry);
   };
   const read = readLines(text, skip, report);

@@ -36,7 +36,6 @@ export type Compaction = {
   usage?: Usage; // what that model call used and cost, if the file has it
   cost?: Cost;
 };
-export type Fate = "kept" | "thought" | "summarized" | "disk" | "withdrawn";
 /** The most tokens of a prompt: s06's threshold, or the model's context window. */
 export type Capacity = { tokens: number; kind: "threshold" | "window" };
 export type Timeline = {
@@ -60,21 +59,11 @@ export const totalOf = ({ input, read, written }: Tokens) => input + read + writ
 /** Returns the blocks of a model call or of one side of a compaction, in order. */
 export const blocksIn = ({ epoch, length }: Context): ContextBlock[] => epoch.slice(0, length);
 
-/** Returns what a compaction did to each block before it. */
-export function fatesOf(compaction: Compaction): Map<ContextBlock, Fate> {
-  const left = new Set(blocksIn(compaction.after));
-  const replaced = new Set([...left].map(({ replaces }) => replaces));
-  const taken = fateOfTaken(compaction);
-  const fateOf = (block: ContextBlock): Fate => {
-    if (left.has(block)) return "kept";
-    if (replaced.has(block) && block.kind === "thinking") return "thought";
-    return replaced.has(block) || isCleared(block) ? "disk" : taken;
-  };
-  return new Map(blocksIn(compaction.before).map((block) => [block, fateOf(block)]));
+/** Returns the blocks that a compaction left in the context. */
+export function keptBy({ before, after }: Compaction): Set<ContextBlock> {
+  const left = new Set(blocksIn(after));
+  return new Set(blocksIn(before).filter((block) => left.has(block)));
 }
-
-/** Whether only a placeholder is left of a result. */
-export const isCleared = ({ kind, replaces }: ContextBlock): boolean => kind === "result" && replaces !== undefined;
 
 /** Whether the prompt cache was missed for another reason than a compaction. */
 export const isMissed = ({ missed }: ModelCall) => missed !== undefined && missed.why !== "compaction";

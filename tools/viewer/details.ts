@@ -2,7 +2,7 @@
 import { callKey } from "../trace/events.ts";
 import { groupBy, sum, whole } from "../trace/numbers.ts";
 import type { Compaction, Context, ModelCall, Size, Timeline } from "../trace/timeline.ts";
-import { blocksIn, dollarsOf, fateOfTaken, fatesOf, isMissed } from "../trace/timeline.ts";
+import { blocksIn, dollarsOf, fateOfTaken, isMissed, keptBy } from "../trace/timeline.ts";
 import { BILL_PARTS, bandsOf } from "./context-chart.ts";
 import {
   idOf,
@@ -132,13 +132,10 @@ export function makeCompaction(
   open: (block: number) => void,
 ): Detail {
   const { modelCall, before, after, trigger } = compaction;
-  const fates = fatesOf(compaction);
-  const old = pickBlocks(timeline, before, words).map((shown) => {
-    return { ...shown, isPale: shown.block && fates.get(shown.block) === "kept" };
-  });
-  const left = pickBlocks(timeline, after, words).map((shown) => {
-    return { ...shown, isPale: shown.block && fates.has(shown.block) };
-  });
+  const kept = keptBy(compaction);
+  const [old = [], left = []] = [before, after].map((side) =>
+    pickBlocks(timeline, side, words).map((shown) => ({ ...shown, isPale: shown.block && kept.has(shown.block) })),
+  );
   const reader = makeReader([...old, ...left], words, open);
   const largest = Math.max(before.tokens, after.tokens);
   const strips = [
@@ -147,14 +144,7 @@ export function makeCompaction(
   ];
   const [upper, lower] = strips.map((strip) => strip.element);
   const changes = changesIn(timeline, compaction);
-  const [taken, added] = [
-    listChanges(
-      timeline,
-      changes.map((tokens) => -tokens),
-      words,
-    ),
-    listChanges(timeline, changes, words),
-  ];
+  const losses = changes.map((tokens) => -tokens);
   const about = facts(
     words.triggers[trigger] ?? trigger,
     words.fewer(tokensTaken(compaction)),
@@ -165,8 +155,8 @@ export function makeCompaction(
     { className: "cv-detail" },
     make("h2", {}, words.atCompaction(modelCall + 1, timeline.modelCalls.length)),
     make("p", {}, about),
-    makeLegend(taken, words.taken),
-    makeLegend(added, words.added),
+    makeLegend(listChanges(timeline, losses, words), words.taken),
+    makeLegend(listChanges(timeline, changes, words), words.added),
     make("h3", {}, words.named(words.before, words.sized(before))),
     upper ?? "",
     make("h3", {}, words.named(words.after, words.sized(after))),

@@ -1,7 +1,14 @@
 /** Divides prompts into the series that charts show. */
 import type { Block, Kind } from "../trace/events.ts";
 import { sum } from "../trace/numbers.ts";
-import { blocksIn, type Compaction, type ContextBlock, type ModelCall, type Timeline } from "../trace/timeline.ts";
+import {
+  blocksIn,
+  type Compaction,
+  type ContextBlock,
+  keptBy,
+  type ModelCall,
+  type Timeline,
+} from "../trace/timeline.ts";
 
 /** A kind of block, the results of a tool, or without a tool those of all others. `unexplained` isn't in the file. */
 export type Series = { kind: Kind | "unexplained"; tool?: string };
@@ -47,16 +54,17 @@ export function sizesOf(timeline: Timeline, { epoch, length, unexplained, charsP
 }
 
 /** Returns the tokens that a compaction added to each series. What it took is below zero. */
-export function changesIn(timeline: Timeline, { before, after }: Compaction): number[] {
+export function changesIn(timeline: Timeline, compaction: Compaction): number[] {
+  const { before, after } = compaction;
   const series = seriesOf(timeline);
-  const [old, left] = [new Set(blocksIn(before)), new Set(blocksIn(after))];
+  const kept = keptBy(compaction);
   const changes = series.map((_, i) => (i === 0 ? after.unexplained - before.unexplained : 0));
   const add = (block: ContextBlock, tokens: number) => {
     const i = seriesFor(block, series);
     changes[i] = (changes[i] ?? 0) + tokens;
   };
-  for (const block of old) if (!left.has(block)) add(block, -block.chars / before.charsPerToken);
-  for (const block of left) if (!old.has(block)) add(block, block.chars / after.charsPerToken);
+  for (const block of blocksIn(before)) if (!kept.has(block)) add(block, -block.chars / before.charsPerToken);
+  for (const block of blocksIn(after)) if (!kept.has(block)) add(block, block.chars / after.charsPerToken);
   return changes;
 }
 

@@ -124,7 +124,7 @@ function makeSources(timeline: Timeline, words: Words): HTMLElement {
   const { modelCalls, skipped } = timeline;
   const texts = [words.source(timeline)];
   if (modelCalls.some(({ cost }) => cost)) texts.push(words.prices);
-  const [broken] = skipped.find(({ reason }) => reason === "broken line")?.lines ?? [];
+  const broken = skipped.find(({ reason }) => reason === "broken line")?.line;
   if (skipped.length > 0) texts.push(words.leftOut(sum(skipped.map(({ count }) => count))));
   if (broken !== undefined) texts.push(words.broken(broken));
   return make("footer", { className: "cv-quiet" }, ...texts.map((text) => make("p", {}, text)));
