@@ -180,7 +180,7 @@ const SCENES: Scene[] = [
 /** The requests that the model can play. */
 export const PROMPTS = SCENES.map(({ prompt }) => prompt);
 
-const HELP = `This is a rehearsal, not a language model: a script that can play these requests and nothing else.
+const HELP = `This is a rehearsal, not a language model: a script that can play requests like these:
 ${PROMPTS.map((prompt) => `- ${prompt}`).join("\n")}
 Set ANTHROPIC_API_KEY to talk to a model.`;
 
