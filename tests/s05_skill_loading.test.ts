@@ -90,20 +90,15 @@ onEach("readSkill", { s05 }, ({ SkillLoader }) => {
   });
 
   test("the folder of skills may be missing, may be a file, and may contain other things", () => {
-    const none = new SkillLoader(join(folder, "nowhere"));
-    assert.deepEqual([none.skills.size, none.warnings], [0, []]);
-    const skills = folderOf({});
-    writeFiles(skills, { "README.md": "not a skill" });
-    const file = new SkillLoader(join(skills, "README.md"));
-    assert.deepEqual([file.skills.size, file.warnings], [0, []]);
-    mkdirSync(join(skills, "notes"));
-    symlinkSync(join(OUTSIDE, "gone"), join(skills, "link"));
-    const other = new SkillLoader(skills);
-    assert.deepEqual([other.skills.size, other.warnings], [0, []]);
+    const other = folderOf({});
+    writeFiles(other, { "README.md": "not a skill", "notes/a.txt": "nor is this" });
+    symlinkSync(join(OUTSIDE, "gone"), join(other, "link"));
+    for (const skills of [join(folder, "nowhere"), join(other, "README.md"), other]) {
+      const loader = new SkillLoader(skills);
+      assert.deepEqual([loader.skills.size, loader.warnings], [0, []], skills);
+    }
   });
-});
 
-onEach("readSkill", { s05 }, ({ SkillLoader }) => {
   test("the user sees which skills a folder brings and which are skipped, and none of them can drive the terminal", async (t) => {
     const warned = "---\nname: two\ndescription: !<\u001b]52;c;b3duZWQ=\u0007> text\n---\nbody"; // the yaml package warns about the tag
     const files = {

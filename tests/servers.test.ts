@@ -6,21 +6,14 @@ import { beforeEach, test } from "node:test";
 import { QUIRKS } from "../tools/api/quirks.ts";
 import { bash, call, say, use } from "../tools/api/said.ts";
 import { expectRejection, useServer } from "./server.ts";
-import { goOn, type Lesson, type Messages, optionsFor, resultsIn, textsOf, turn, watch } from "./turn.ts";
+import { goOn, load, type Messages, optionsFor, resultsIn, textsOf, turn, watch } from "./turn.ts";
 import { emptyWorkspace, useWorkspace } from "./workspace.ts";
 
 useWorkspace();
 const server = await useServer();
-let copies = 0;
-/** Imports a lesson with this setting. */
-async function load(stem: string, name = "THINKING", value = ""): Promise<Lesson> {
-  process.env[name] = value;
-  const lesson = await import(`../agents/${stem}.ts?server=${copies++}`);
-  process.env[name] = "";
-  return lesson;
-}
-const s01 = await load("s01_agent_loop");
-const s06 = await load("s06_context_compact");
+const [S01, S06] = ["agents/s01_agent_loop.ts", "agents/s06_context_compact.ts"] as const;
+const s01 = await load(S01);
+const s06 = await load(S06);
 const read = call(use("read_file", { path: "a.txt" }));
 
 beforeEach(() => {
@@ -52,8 +45,9 @@ test("where adaptive thinking is rejected, THINKING=off helps", async () => {
   server.quirks = [QUIRKS.rejectsAdaptive];
   expectRejection(/type=enabled/);
   assert.match(`${(await turn(s01, [say("hi")])).error}`, /type=enabled/);
-  for (const stem of ["s01_agent_loop", "s06_context_compact"]) {
-    const { error, results } = await turn(await load(stem, "THINKING", "off"), [bash("echo hi"), say("It said hi.")]);
+  for (const file of [S01, S06]) {
+    const lesson = await load(file, { THINKING: "off" });
+    const { error, results } = await turn(lesson, [bash("echo hi"), say("It said hi.")]);
     assert.deepEqual([error, results[0]?.text], [undefined, "hi"]);
   }
 });
@@ -64,17 +58,15 @@ for (const form of ["errorsOfOpenAI", "errorsAsString", "errorsInHtml"] as const
     await turn(s06, [say("ok")], { messages, request: "words ".repeat(3_500) });
     Object.assign(server, { contextLimit: 8_500, quirks: [QUIRKS[form]] });
     expectRejection(/prompt is too long/);
-    const { error, sent } = await turn(s06, [say("A summary."), say("done")], {
-      messages,
-      request: "x ".repeat(2_500),
-    });
+    const talk = { messages, request: "x ".repeat(2_500) };
+    const { error, sent } = await turn(s06, [say("A summary."), say("done")], talk);
     assert.deepEqual([error, sent.length], [undefined, 3]);
   });
 
 test("where prompts are cut without a word, s06 compacts in time only if CONTEXT_WINDOW is right", async () => {
   Object.assign(server, { contextLimit: 8_000, quirks: [QUIRKS.cutsPrompts] });
   for (const [lesson, isRight] of [
-    [await load("s06_context_compact", "CONTEXT_WINDOW", "8000"), true],
+    [await load(S06, { CONTEXT_WINDOW: "8000" }), true],
     [s06, false],
   ] as const) {
     let reads = 12;
@@ -96,7 +88,7 @@ test("where prompt and reply share the window, s06 asks for less if CONTEXT_WIND
   Object.assign(server, { contextLimit: 16_000, quirks: [QUIRKS.countsReply] });
   expectRejection(/maximum context length/);
   assert.match(`${(await turn(s01, [say("hi")])).error}`, /maximum context length is 16000 tokens/);
-  const lesson = await load("s06_context_compact", "CONTEXT_WINDOW", "16000");
+  const lesson = await load(S06, { CONTEXT_WINDOW: "16000" });
   assert.equal((await turn(lesson, [bash("echo hi"), say("It said hi.")])).error, undefined);
 });
 

@@ -23,6 +23,17 @@ export type Lesson = {
   TOOLS: Anthropic.Tool[];
   newState?: () => unknown;
 };
+let copies = 0;
+/** Imports a lesson once more, such as agents/s01_agent_loop.ts, with these environment variables. */
+export async function load<L = Lesson>(file: string, env: NodeJS.ProcessEnv = {}): Promise<L> {
+  const before = { ...process.env };
+  Object.assign(process.env, env);
+  try {
+    return await import(`../${file}?copy=${copies++}`);
+  } finally {
+    for (const name of Object.keys(env)) process.env[name] = before[name] ?? "";
+  }
+}
 type Options<L extends Lesson> = Parameters<L["runTurn"]>[2];
 
 // --- groups of tests -------------------------------------------------------------------------------------------------
