@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { beforeEach, test } from "node:test";
 import type { TurnOptions } from "../agents/s02_tool_use.ts";
-import { call, say, use } from "../tools/api/said.ts";
+import { bash, call, say, use } from "../tools/api/said.ts";
 import type { ReplyBlock } from "../tools/api/server.ts";
 import { start } from "./program.ts";
 import { useServer } from "./server.ts";
@@ -118,6 +118,12 @@ onEach("runTool", { s02 }, (lesson) => {
     const [shouted, failed] = results.map(({ text, failed }) => `${failed} ${text}`);
     assert.equal(shouted, 'false {"A":"B\u202e"}');
     assert.match(failed ?? "", /^true .*shout what\?/s);
+  });
+
+  test("a tool that the turn doesn't have is an error that lists those it has", async () => {
+    const tools = TOOLS.filter(({ name }) => name !== "bash");
+    const { results } = await loop(lesson, [bash("true"), say("done")], { tools });
+    assert.match(`${results[0]?.failed} ${results[0]?.text}`, /^true (?=.*bash)(?=.*read_file).*edit_file/s);
   });
 });
 

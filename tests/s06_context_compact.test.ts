@@ -339,13 +339,6 @@ onEach("estimateTokens", { s06 }, () => {
     for (const [env, tokens] of thresholds) assert.equal((await load(env)).THRESHOLD, tokens, JSON.stringify(env));
   });
 
-  test("comes with a max_tokens of at most a quarter of the window", async () => {
-    for (const [window, most] of Object.entries({ 20000: 5_000, 500000: 32_000 })) {
-      const { sent, error } = await talkTo(await load({ CONTEXT_WINDOW: window })).ask("hello", say("hi"));
-      assert.deepEqual([sent[0]?.max_tokens, error], [most, ""]);
-    }
-  });
-
   test("is compared with an estimate that follows what the API counts, cached tokens included", async () => {
     const talk = talkTo(s06);
     for (const request of ["function f(a) { return a?.b ?? {} }\n".repeat(100), "and then?"]) {
