@@ -20,7 +20,6 @@ export const BETAS_OF_FIELD = new Map([
 ]);
 export const BETAS_OF_EFFORT = ["mid-conversation-output-config-", "per-turn-control-"];
 
-/** Returns the names in the anthropic-beta header. */
 export function readBetas(header: string | string[] | undefined): string[] {
   const betas = String(header ?? "")
     .split(/\s*,\s*/)

@@ -217,7 +217,6 @@ export const puzzleModel: Model = ({ messages, tools, max_tokens }) =>
     : { content: [{ type: "text", text: "ok" }] };
 
 type Edit = (conversation: Conversation) => unknown;
-/** Returns the blocks of a message. */
 const blocks = ({ messages }: Conversation, i: number) => Object(messages[i]).content;
 /** Changes the first block of a message. */
 const clear = (conversation: Conversation, i: number) =>

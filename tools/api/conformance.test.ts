@@ -18,7 +18,6 @@ beforeEach(() => {
   Object.assign(server, { model: puzzleModel, quirks: [] });
 });
 
-/** Runs the command on a server. */
 async function compare(url: string, cases = CASES, ...args: string[]) {
   const lines: string[] = [];
   const code = await main(["--server", url, ...args], (line) => lines.push(line), cases);

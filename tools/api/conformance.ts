@@ -80,11 +80,8 @@ export async function tryCase(client: Anthropic, each: Case, talk: Anthropic.Mes
     if (edit && (talk.length < 7 || isThoughtless))
       throw new Error("the model didn't think before each of three calls");
     if (conversation) edit?.(conversation);
-    const answer = await ask(
-      client,
-      typeof sends === "string" ? sends : { ...BASE, ...conversation, ...sends },
-      headers,
-    );
+    const body = typeof sends === "string" ? sends : { ...BASE, ...conversation, ...sends };
+    const answer = await ask(client, body, headers);
     if (answer.status !== expected.status) return { verdict: "differs", answer };
     const [beginning = ""] = expected.message.split("…");
     return { verdict: answer.message.startsWith(beginning) ? "same" : "reworded", answer };

@@ -51,7 +51,6 @@ function checkMarks(marks: Mark[]): void {
   if (late) reject("cache lifetimes", late.at);
 }
 
-/** Returns a block's part of a prompt as text. */
 export const promptText = (part: string, block: Block | Tool): string =>
   `${part} ${JSON.stringify(normalize(block))}\n`;
 

@@ -9,7 +9,6 @@ export type Quirk = {
   /** Whether the oldest messages of a prompt are left out until it fits into the window. */
   cuts?: boolean;
   changes?(message: Anthropic.Message): void;
-  /** Returns the body of an error. */
   says?(message: string): string;
 };
 

@@ -144,7 +144,6 @@ export function encode({ message, drafts, isStream }: Answer): { type: string; c
 
 type StreamEvent = Anthropic.RawMessageStreamEvent | { type: "ping" };
 
-/** Yields the stream events of a message. */
 function* eventsOf(message: Anthropic.Message, drafts: Draft[]): Generator<StreamEvent> {
   const { stop_reason, stop_sequence, stop_details, container } = message;
   const { cache_creation, inference_geo, service_tier, speed, ...usage } = message.usage;

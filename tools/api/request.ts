@@ -174,7 +174,6 @@ export type Message = z.output<typeof Message>;
 export type Ttl = NonNullable<z.output<typeof cache_control>>["ttl"];
 /** A block and its path in the request, such as `messages.0.content.1`. */
 export type Placed = { block: Block; message: number; at: string };
-/** Consecutive messages of one role. */
 export type Turn = { role: Message["role"]; blocks: Placed[] };
 type Fields = z.output<typeof CountBody>;
 export type ParsedRequest = z.output<typeof Body> & { turns: Turn[] };

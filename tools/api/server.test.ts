@@ -94,10 +94,8 @@ test("prompt and reply fill the window but don't exceed it, nor max_tokens, and 
   server.contextLimit = promptTokens + 4;
   assert.deepEqual(endOf(await ask()), ["😀".repeat(6), "model_context_window_exceeded"]);
   const longer = ask({ messages: [{ role: "user", content: `hello${"x".repeat(15)}` }] }); // three characters a token
-  await assert.rejects(
-    longer,
-    isError(400, `prompt is too long: ${promptTokens + 5} tokens > ${promptTokens + 4} maximum`),
-  );
+  const message = `prompt is too long: ${promptTokens + 5} tokens > ${promptTokens + 4} maximum`;
+  await assert.rejects(longer, isError(400, message));
 });
 
 // --- replies ---------------------------------------------------------------------------------------------------------

@@ -35,7 +35,6 @@ export type JournalEntry = {
   /** The HTTP status, which is 200 for a stream that broke. */
   status: number;
   error?: string;
-  /** The rule that the request broke. */
   rule?: Rule;
   /** The size of the whole prompt, cached or not, or 0 if the request was rejected before it was counted. */
   promptTokens: number;
@@ -121,9 +120,7 @@ export async function startServer(options: Settings = {}): Promise<Server> {
 
 // --- one request -----------------------------------------------------------------------------------------------------
 
-/** What all requests share. */
 type State = { server: Server; failures: Failure[]; key: Buffer; cache: Cache };
-/** A request and its response. */
 type Exchange = { req: IncomingMessage; res: ServerResponse; requestId: string; entry: JournalEntry };
 
 /** Takes a request through every step: parse, price, ask, finish, encode. Throws a Rejection if it breaks a rule. */

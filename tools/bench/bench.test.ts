@@ -27,7 +27,6 @@ function put(name: string, ...lines: object[]): string {
   return join(folder, name);
 }
 
-/** A line of s06. */
 const at = (minute: number, message: object) => ({ ...own(message), time: 60_000 * minute });
 
 test("a strategy changes s06 only where it says so, and fails if s06 lacks that place", () => {
@@ -196,8 +195,6 @@ test("public sessions come from their commits, those that are there stay, and th
   const texts = (await fetchSessions(list, target, host)).map((file) => readFileSync(file, "utf8"));
   assert.deepEqual(texts, ["/team/work/c0ffee/log/a.jsonl", "mine"]);
   assert.match(String(said.mock.calls[0]?.arguments), /^1 sessions can't be fetched\. .*gone\.jsonl: 404/);
-  await assert.rejects(
-    fetchSessions(list, join(folder, "none"), `${host}/gone`),
-    /none holds no session of .*list\.tsv/,
-  );
+  const none = fetchSessions(list, join(folder, "none"), `${host}/gone`);
+  await assert.rejects(none, /none holds no session of .*list\.tsv/);
 });

@@ -49,7 +49,6 @@ function drawStrategies({ strategies }: Results, isNarrow: boolean): string {
   return `${chart.outerHTML}\n`;
 }
 
-/** Returns the charts of the bench by their file names in docs/figures. */
 export function benchFigures(root: string): Record<string, string> {
   const results: Results = JSON.parse(readFileSync(join(root, "tools/bench/public.json"), "utf8"));
   return { "strategies.svg": drawStrategies(results, false), "strategies.narrow.svg": drawStrategies(results, true) };

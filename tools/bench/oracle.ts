@@ -59,7 +59,6 @@ function bestMoments(calls: Call[]): number[] {
   return moments;
 }
 
-/** Returns a call whose prompt is shorter by some tokens. */
 const shorten = (call: Call, tokens: number): Call =>
   isCold(call) ? { ...call, written: call.written - tokens } : { ...call, read: call.read - tokens };
 

@@ -36,7 +36,6 @@ export type Replayed = { calls: Call[]; rejected: string[] };
 type Lesson = typeof import("../../agents/s06_context_compact.ts");
 
 const Text = z.string().catch("");
-/** What the file tools are told. */
 const FileInput = z.object({ path: Text, content: Text, old_text: Text, new_text: Text, offset: z.number().catch(1) });
 
 /** Brings a file to the state that a recorded call left or showed, so that s06 restores the right text. */

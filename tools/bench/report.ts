@@ -122,7 +122,6 @@ const HEADS = ["strategy", "cost", "vs s06", "cost, reads at 0.1", "vs s06", "gr
 
 export const isMain = (name: string) => MAIN.some((strategy) => strategy.name === name);
 
-/** Returns a table of the strategies whose names are chosen. */
 function comparison({ strategies }: Results, isChosen: (name: string) => boolean): string {
   const chosen = Object.entries(strategies).filter(([name]) => isChosen(name));
   const rows = chosen.map(([name, { cost, costAt10, grounded, summarized, overS06 }]) => [

@@ -98,7 +98,6 @@ function resultsIn({ blocks, about, time = 0 }: Message): Result[] {
   });
 }
 
-/** Returns the blocks of a reply. */
 function saidIn({ blocks }: Message, cwd: string): Said[] {
   return blocks.flatMap((block): Said | Said[] => {
     if (block.kind === "call") return toCall(block.call, cwd);

@@ -122,7 +122,6 @@ function drawRow(row: Row, scale: number, layout: Layout): string {
   return parts.filter(Boolean).join("");
 }
 
-/** Returns an SVG file. */
 export function draw(moment: Moment, layout: Layout): string {
   const { width, rowHeight, barLeft, barRight } = layout;
   const prompts = Object.entries(moment.prompts ?? {}).map(promptRow);
@@ -142,7 +141,6 @@ ${rows.join("\n")}
 `;
 }
 
-/** Returns the files of docs/figures by name. */
 export function momentFigures(root: string): Record<string, string> {
   const files = Object.entries(momentsIn(root)).flatMap(([name, moment]) => [
     [`${name}.svg`, draw(moment, WIDE)],

@@ -35,7 +35,6 @@ export const count = (n: number) => n + STEP;
 );
 write("docs/s01_count.md", "");
 
-/** Checks a page and returns what is wrong with it. */
 async function check(page: string): Promise<string[]> {
   write("docs/page.md", `${page}\n`);
   return (await failuresOf("check")).map((failure) => failure.replace("docs/page.md:", ""));
@@ -113,19 +112,16 @@ test("a run is recorded as a transcript, its subagent's apart, and named when th
   assert.deepEqual(others, []);
   write("agents/s01_count.ts", text);
   rmSync(join(root, "tools/rehearsal/run.ts"));
-  const linesIn = (file: string) =>
-    readFileSync(join(root, file), "utf8")
-      .trim()
-      .split("\n")
-      .map((line) => JSON.parse(line));
+  const linesIn = (file: string) => {
+    const lines = readFileSync(join(root, file), "utf8").trim().split("\n");
+    return lines.map((line) => JSON.parse(line));
+  };
   const [first, second, resumed, last] = linesIn("tools/docs/runs/s01.jsonl");
   assert.deepEqual([first.message.content, second.usage, last.message.content], ["count", usage, "go on"]);
   assert.equal(first.state, undefined);
   assert.ok(resumed.time - second.time > 300_000, "the cache has expired when a conversation is resumed");
-  assert.deepEqual(
-    linesIn("tools/docs/runs/tasks/s01.jsonl").map(({ message }) => message.content),
-    ["look"],
-  );
+  const asked = linesIn("tools/docs/runs/tasks/s01.jsonl").map(({ message }) => message.content);
+  assert.deepEqual(asked, ["look"]);
 });
 
 test("the first stale line of a page is reported", async () => {

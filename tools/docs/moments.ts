@@ -76,7 +76,6 @@ function skillsIn(events: Event[]): ShownMessage[] {
   return lines.map((text) => ({ role: "system", blocks: [{ kind: "client", text, chars: text.length }] }));
 }
 
-/** Returns the moments by name. */
 export function momentsIn(root: string): Record<string, Moment> {
   const task = resultIn(root, "s04");
   const child = readRun(root, "tasks/s04").histories.at(-1) ?? [];

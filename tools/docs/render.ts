@@ -11,7 +11,6 @@ import type { Directive, Page } from "./page.ts";
 import type { Recorded } from "./recorder.ts";
 
 export type Project = { root: string; lessons: Map<string, Lesson>; record: (command: string) => Promise<Recorded> };
-/** What writes each kind of directive. */
 type Kinds = Record<string, (args: string, project: Project, page: Page) => string | Promise<string>>;
 
 const fence = (language: string, text: string) => `\`\`\`${language}\n${text}\n\`\`\``;

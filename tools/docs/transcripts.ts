@@ -65,10 +65,8 @@ const BREAK = 600_000; // ms before a conversation is resumed
 
 /** Keeps the events of a transcript. The rehearsal model answers in no time, so they get the times of a real model. */
 function toRun(transcript: string, code: string): string {
-  const events = transcript
-    .trimEnd()
-    .split("\n")
-    .map((line) => Line.parse(parseLine(line)));
+  const saved = transcript.trimEnd().split("\n");
+  const events = saved.map((line) => Line.parse(parseLine(line)));
   let time = START;
   const lines = events.map((event, i) => {
     const before = events[i - 1];

@@ -6,7 +6,6 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-/** The names of the lessons' files. */
 export const LESSONS = readdirSync(join(ROOT, "agents")).sort();
 
 /**
@@ -39,7 +38,6 @@ export type Start = SpawnOptions & {
   runtime?: string[];
 };
 
-/** Starts the file of a lesson. */
 export function startLesson(file: string, args: string[], { url, runtime, env = process.env, ...options }: Start) {
   const [program = "", ...flags] = runtime ?? [process.execPath, ...TSX];
   const server = url && { ...OFFLINE, ANTHROPIC_BASE_URL: url };

@@ -28,14 +28,12 @@ function carriedOver({ before, parts }: Lesson, name: string): string | undefine
   return called.some((callee) => before.parts.has(callee) && !parts.has(callee)) ? undefined : text;
 }
 
-/** A function whose body is left to write. */
 function opened({ lines, parts }: Code, name: string): string {
   const { from = 0, to, body = { from: 0, to: 0 } } = parts.get(name) ?? {};
   const mark = `${name.includes(".") ? "    " : "  "}throw new Error("write me: ${name}");`;
   return [...lines.slice(from - 1, body.from - 1), mark, ...lines.slice(body.to, to)].join("\n");
 }
 
-/** Replaces some declarations. */
 function replaced({ lines, parts }: Code, names: string[], textFor: (name: string, lines: number) => string): string {
   const all = [...lines];
   const edits = names.map((name) => ({ name, from: 1, to: 0, ...parts.get(name) })).sort((a, b) => b.from - a.from);

@@ -23,9 +23,8 @@ const TOOLS = [
 ];
 
 /** A client's tool. `fields` pairs the lesson's names with the client's. */
-type Translation = { tool: string; name: string; fields: string[][]; required: string[] };
+type Translation = { tool: string; name: string; fields: [ours: string, theirs: string][]; required: string[] };
 
-/** Finds the client's tool for each tool of the lessons. */
 function translateTools(offered: Anthropic.ToolUnion[] = []): Translation[] {
   const own = offered.filter((tool): tool is Anthropic.Tool => "input_schema" in tool);
   return TOOLS.flatMap(({ tool, names, fields }) => {
@@ -33,10 +32,9 @@ function translateTools(offered: Anthropic.ToolUnion[] = []): Translation[] {
     if (!theirs) return [];
     const { properties, required } = theirs.input_schema;
     const known = Object.keys(properties ?? {});
-    const pairs = Object.entries(fields).map(([field, words]) => [
-      field,
-      known.find((name) => words.test(name)) ?? field,
-    ]);
+    const pairs = Object.entries(fields).map(([field, words]): [string, string] => {
+      return [field, known.find((name) => words.test(name)) ?? field];
+    });
     return { tool, name: theirs.name, fields: pairs, required: required ?? [] };
   });
 }
@@ -44,8 +42,6 @@ function translateTools(offered: Anthropic.ToolUnion[] = []): Translation[] {
 /** How Claude Code begins the message with its summary. */
 const CONTINUED = /^This session is being continued from a previous conversation/;
 const ASKS_FOR_SUMMARY = /(summary of|summarize) (the|this|our) conversation|continuing (the|this|our) conversation/i;
-/** Returns whether the client added this text to the user's request. */
-const isReminder = (text: string) => text.startsWith("<");
 /** Line numbers that clients add to a file. */
 const LINE_NUMBERS = /^ *\d+(\t|→|: |\| ?)/gm;
 
@@ -56,7 +52,7 @@ const plainText = (content: Anthropic.ToolResultBlockParam["content"] = ""): str
 
 /** Translates the texts of a user message into messages of a lesson. */
 function translateRequest(texts: string[]): Anthropic.MessageParam[] {
-  const text = texts.filter((each) => !isReminder(each)).at(-1);
+  const text = texts.findLast((each) => !each.startsWith("<")); // the client adds reminders
   if (text === undefined) return [];
   if (CONTINUED.test(text)) {
     const [, goal = ""] = /^Goal: (.*)$/m.exec(text) ?? [];
@@ -86,18 +82,14 @@ function translateMessage({ role, content }: Anthropic.MessageParam, tools: Tran
 function toLesson(call: Anthropic.ToolUseBlockParam, tools: Translation[]): Anthropic.ToolUseBlockParam {
   const found = tools.find(({ name }) => name === call.name);
   if (!found) return call;
-  const input = Object.fromEntries(
-    found.fields.map(([field = "", theirs = ""]) => [field, Object(call.input)[theirs]]),
-  );
+  const input = Object.fromEntries(found.fields.map(([field, theirs]) => [field, Object(call.input)[theirs]]));
   return { ...call, name: found.tool, input };
 }
 
 function toClient(block: ReplyBlock, tools: Translation[]): ReplyBlock {
   const found = block.type === "tool_use" && tools.find(({ tool }) => tool === block.name);
   if (!found) return block;
-  const input = Object.fromEntries(
-    found.fields.map(([field = "", theirs = ""]) => [theirs, Object(block.input)[field]]),
-  );
+  const input = Object.fromEntries(found.fields.map(([field, theirs]) => [theirs, Object(block.input)[field]]));
   for (const field of found.required) input[field] ??= "part of a rehearsal";
   return { ...block, name: found.name, input };
 }

@@ -71,7 +71,6 @@ function withProgress(): Model {
 }
 
 const BARS = "▁▂▃▄▅▆▇█";
-/** Returns a line with a bar for each prompt. */
 function drawPrompts(journal: JournalEntry[]): string {
   const largest = Math.max(...journal.map(({ promptTokens }) => promptTokens));
   return journal.map(({ promptTokens }) => BARS[Math.floor((promptTokens / largest) * (BARS.length - 1))]).join("");

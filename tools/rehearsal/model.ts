@@ -177,7 +177,6 @@ const SCENES: Scene[] = [
   },
 ];
 
-/** The requests that the model can play. */
 export const PROMPTS = SCENES.map(({ prompt }) => prompt);
 
 const HELP = `This is a rehearsal, not a language model: a script that can play requests like these:
@@ -204,17 +203,9 @@ function factOf(text: string): string {
     .slice(0, 80);
 }
 
-const newMemory = (system: unknown): Memory => ({
-  system: typeof system === "string" ? system : "",
-  request: "",
-  done: [],
-  folders: new Map(),
-  facts: new Map(),
-});
-
 /** Returns what the messages of a model call say, read from first to last. */
 function recall({ messages, system }: Anthropic.MessageCreateParams): Memory {
-  const memory = newMemory(system);
+  const memory: Memory = { system: String(system), request: "", done: [], folders: new Map(), facts: new Map() };
   const calls = new Map<string, Anthropic.ToolUseBlockParam>();
   for (const message of messages) {
     readRequest(memory, message);

@@ -58,8 +58,8 @@ function addMessage(builder: Builder, message: Message): void {
 const charsIn = (blocks: Block[]) => sum(blocks.map(({ chars }) => chars));
 const contextOf = (epoch: ContextBlock[], chars = charsIn(epoch)): Context => ({ epoch, length: epoch.length, chars });
 
-function place({ blocks }: Builder, block: Block, replaces?: ContextBlock): ContextBlock {
-  const placed = { ...block, id: blocks.length, replaces };
+function place({ blocks }: Builder, block: Block): ContextBlock {
+  const placed = { ...block, id: blocks.length };
   blocks.push(placed);
   return placed;
 }
@@ -69,9 +69,9 @@ const PLACEHOLDER = "[Old tool result content cleared]";
 function clearResults(builder: Builder, { ids }: Clear): void {
   const cleared = new Set(ids);
   const blocks = builder.now.epoch.map((block) => {
-    if (block.kind !== "result" || block.replaces || !cleared.has(block.call.id)) return block;
+    if (block.kind !== "result" || textOf(block) === PLACEHOLDER || !cleared.has(block.call.id)) return block;
     const chars = block.chars - textOf(block).length + PLACEHOLDER.length;
-    return place(builder, { ...block, texts: [{ text: PLACEHOLDER }], chars }, block);
+    return place(builder, { ...block, texts: [{ text: PLACEHOLDER }], chars });
   });
   beginEpoch(builder, blocks, { trigger: "micro", isSummary: false });
 }
@@ -95,11 +95,8 @@ function rewriteHistory(builder: Builder, { messages, ...rewrite }: Rewrite, isA
 }
 
 /** Returns the block that was found, or a new one if the text has changed. */
-function keepOrPlace(builder: Builder, block: Block, found?: ContextBlock): ContextBlock {
-  if (found?.kind === block.kind && textOf(found) === textOf(block)) return found;
-  const isReplaced = block.kind === "result" || found?.kind === "thinking";
-  return place(builder, block, isReplaced ? found : undefined);
-}
+const keepOrPlace = (builder: Builder, block: Block, found?: ContextBlock): ContextBlock =>
+  found?.kind === block.kind && textOf(found) === textOf(block) ? found : place(builder, block);
 
 type Made = Omit<Replaced, "modelCall" | "before" | "after">;
 

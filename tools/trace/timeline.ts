@@ -4,8 +4,7 @@ import { type Cost, sumOf, type Tokens } from "../prices.ts";
 import type { Block, Skipped, Usage } from "./events.ts";
 import { sum } from "./numbers.ts";
 
-/** `replaces` is the result that was cleared, or the thinking that became text. */
-export type ContextBlock = Block & { id: number; replaces?: ContextBlock };
+export type ContextBlock = Block & { id: number };
 /** The first `length` blocks of an epoch, which has all blocks between two compactions. `chars` is their size together. */
 export type Context = { epoch: ContextBlock[]; length: number; chars: number };
 /** The size of a prompt in tokens, how many of them no block accounts for, and the characters per token of its blocks. */
@@ -25,7 +24,6 @@ export type ModelCall = Context &
   };
 /** Why tokens of the previous prompt weren't read from the cache, and how many. New tokens don't count. */
 export type Missed = { why: "pause" | "compaction" | "model" | "changed"; tokens: number };
-/** One side of a compaction. */
 export type Side = Context & Size & { sizeSource: "file" | "next" | "estimate" };
 export type Compaction = {
   modelCall: number; // the index of the first model call after it, even if there is none
@@ -53,7 +51,6 @@ export type Timeline = {
   skipped: Skipped[];
 };
 
-/** Returns the tokens of a whole prompt. */
 export const totalOf = ({ input, read, written }: Tokens) => input + read + written;
 
 /** Returns the blocks of a model call or of one side of a compaction, in order. */

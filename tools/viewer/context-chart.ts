@@ -82,7 +82,6 @@ function signsIn<Sign extends { x: number; weight: number }>(signs: Sign[], { mo
 
 export const BILL_PARTS = ["read", "written", "input", "output"] as const;
 
-/** A layer of a chart. */
 export type Band = { id: string; name: string; colour: string };
 
 /** Returns the layers of a chart from the bottom up. Those of different charts have different ids. */
@@ -94,7 +93,6 @@ export function bandsOf(timeline: Timeline, view: View, words: Words): Band[] {
   });
 }
 
-/** The heights of these layers at a model call. */
 const heightsAt = (timeline: Timeline, view: View, modelCall: ModelCall): number[] =>
   view === "context" ? sizesOf(timeline, modelCall) : BILL_PARTS.map((part) => modelCall.cost?.[part] ?? 0);
 

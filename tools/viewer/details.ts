@@ -55,7 +55,6 @@ function makeKinds(timeline: Timeline, words: Words, valueAt = (_: number) => ""
   return makeLegend([...kinds, ...signsOf(timeline, words)]);
 }
 
-/** Explains the signs in the chart. */
 function signsOf({ modelCalls, compactions }: Timeline, words: Words): LegendItem[] {
   const names = new Set<string>(compactions.map(fateOfTaken));
   if (modelCalls.some(isMissed)) names.add("cold");
@@ -64,7 +63,6 @@ function signsOf({ modelCalls, compactions }: Timeline, words: Words): LegendIte
   });
 }
 
-/** The tokens and dollars of each billed part. */
 function listPaid({ usage, cost, isEstimate }: ModelCall, words: Words): LegendItem[] {
   return BILL_PARTS.flatMap((part): LegendItem[] => {
     if (!usage?.[part]) return [];
@@ -138,18 +136,12 @@ export function makeCompaction(
   );
   const reader = makeReader([...old, ...left], words, open);
   const largest = Math.max(before.tokens, after.tokens);
-  const strips = [
-    makeStrip(old, words, reader.openBlocks, before.tokens / largest),
-    makeStrip(left, words, reader.openBlocks, after.tokens / largest),
-  ];
-  const [upper, lower] = strips.map((strip) => strip.element);
+  const upper = makeStrip(old, words, reader.openBlocks, before.tokens / largest);
+  const lower = makeStrip(left, words, reader.openBlocks, after.tokens / largest);
   const changes = changesIn(timeline, compaction);
   const losses = changes.map((tokens) => -tokens);
-  const about = facts(
-    words.triggers[trigger] ?? trigger,
-    words.fewer(tokensTaken(compaction)),
-    dollars(dollarsOf([compaction])),
-  );
+  const size = words.fewer(tokensTaken(compaction));
+  const about = facts(words.triggers[trigger] ?? trigger, size, dollars(dollarsOf([compaction])));
   const element = make(
     "div",
     { className: "cv-detail" },
@@ -158,16 +150,16 @@ export function makeCompaction(
     makeLegend(listChanges(timeline, losses, words), words.taken),
     makeLegend(listChanges(timeline, changes, words), words.added),
     make("h3", {}, words.named(words.before, words.sized(before))),
-    upper ?? "",
+    upper.element,
     make("h3", {}, words.named(words.after, words.sized(after))),
-    lower ?? "",
+    lower.element,
     reader.element,
     make("p", { className: "cv-quiet" }, words.pale),
     makeKinds(timeline, words),
     makeLost(lostPaths(compaction), words),
   );
   const showBlock = (id?: number) => {
-    for (const strip of strips) strip.mark(id);
+    for (const strip of [upper, lower]) strip.mark(id);
     reader.show(id);
   };
   return { element, showBlock };
@@ -180,7 +172,6 @@ function listChanges(timeline: Timeline, changes: number[], words: Words): Legen
   return grown.map(({ name, colour, tokens }) => ({ name, colour, value: whole(tokens) }));
 }
 
-/** Lists the paths that nothing names after the compaction. */
 function makeLost(paths: string[], words: Words): HTMLElement {
   const list = make("ul", { className: "cv-lost" }, ...paths.map((path) => make("li", {}, path)));
   return make("div", { hidden: paths.length === 0 }, make("h3", {}, words.lost(paths.length)), list);

@@ -5,7 +5,6 @@ import { facts } from "./format.ts";
 import { labelOf } from "./labels.ts";
 import type { Words } from "./languages.ts";
 
-/** Creates an element with properties and children. */
 export function make<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,
   properties: Partial<HTMLElementTagNameMap[Tag]> = {},
@@ -34,11 +33,8 @@ export function makeRows<Each>(items: Each[], textsFor: (item: Each) => string[]
   const made = items.map((item) => {
     const [name = "", ...rest] = textsFor(item);
     const about = make("span", { className: "cv-quiet" }, facts(...rest));
-    return make(
-      "li",
-      {},
-      makeButton(() => select(item), makeName(name), about),
-    );
+    const button = makeButton(() => select(item), makeName(name), about);
+    return make("li", {}, button);
   });
   return make("ul", { className: "cv-rows" }, ...made);
 }

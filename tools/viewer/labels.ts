@@ -5,7 +5,6 @@ import type { Series } from "./series.ts";
 
 const LONGEST = 300; // characters
 
-/** The first line of a text. */
 const headline = (text: string): string => text.trimStart().slice(0, LONGEST).split("\n", 1)[0] ?? "";
 
 /** Names a call or its result after the tool and the first text among the arguments. */

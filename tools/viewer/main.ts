@@ -26,8 +26,8 @@ export function mount(element: HTMLElement, { source, served, lang = "en" }: Vie
 
   const addresses = {
     addressOf: (selection: Selection) => addressOf(selection, file),
-    go: (selection: Selection) => {
-      location.hash = addressOf(selection, file);
+    go: (selection: Selection, to = file) => {
+      location.hash = addressOf(selection, to);
     },
     replace: (selection: Selection, isNew: boolean) => {
       history[isNew ? "pushState" : "replaceState"](null, "", addressOf(selection, file));
@@ -87,10 +87,7 @@ export function mount(element: HTMLElement, { source, served, lang = "en" }: Vie
     if (served && asked && asked !== file) openServed(served, asked, selection);
     else session?.follow(selection);
   }
-  const goTo = (name: string) => {
-    location.hash = addressOf({}, name);
-  };
-  const sessions = served && makeSessions(words, served, goTo);
+  const sessions = served && makeSessions(words, served, (name) => addresses.go({}, name));
   const chooser = served ? "" : makeChooser(words, openChosen);
   const parts = [make("style", {}, colourRule), sessions ?? chooser, title, status, body];
   element.replaceChildren(make("section", { className: "context-viewer", lang }, ...parts));

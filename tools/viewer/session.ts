@@ -34,7 +34,6 @@ export function makeSession(timeline: Timeline, words: Words, addresses: Address
   let shown: Selection = {};
   let detail: Detail | undefined;
 
-  /** Shows what is selected below the charts. */
   function show(selection: Selection): void {
     const compaction = compactions[selection.compaction ?? -1];
     const call = callAtStep(timeline, selection);
@@ -91,7 +90,6 @@ function makeFigures(timeline: Timeline, words: Words, { addressOf }: Addresses)
 
 type Go = (selection: Selection) => void;
 
-/** Lists the requests with their model calls and cost. */
 function makeRequests({ requests, modelCalls }: Timeline, words: Words, go: Go): HTMLElement {
   const byRequest = groupBy(modelCalls, ({ request }) => request);
   const items = requests.map(({ modelCall, block }, i) => {
@@ -104,7 +102,6 @@ function makeRequests({ requests, modelCalls }: Timeline, words: Words, go: Go):
   return makeList(words.requests, list);
 }
 
-/** Lists the compactions with their place, trigger and sizes. */
 function makeCompactionList({ compactions, modelCalls }: Timeline, words: Words, go: Go): HTMLElement {
   const textsFor = ({ modelCall, trigger, before, after }: Compaction) => {
     const sizes = `${whole(before.tokens)} → ${whole(after.tokens)}`;

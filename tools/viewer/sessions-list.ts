@@ -5,7 +5,6 @@ import type { Words } from "./languages.ts";
 
 /** Set by `npm run view`: the file to open first, how it was found, and how many sessions there are to list. */
 export type Served = { file: string; opened: keyof Words["opened"]; count: number; isOpen: boolean };
-/** A row of the list. */
 export type ListedSession = {
   file: string;
   parent?: string; // the session that a subagent's file belongs to

@@ -60,11 +60,8 @@ test("the figures name what fills the largest prompt, and what of it isn't in th
   const read = claude(1, billed("m1", [0, 2_000, 3, 8], use("1", "Read", { file_path: "/a.ts" })));
   const results = claude(1, user([result("1", "x".repeat(30_000))]));
   const end = claude(2, billed("m2", [0, 12_000, 3, 8], text("Read.")));
-  const [, largest] = figuresOf(linesOf(claude(0, user("Read.")), read, results, end));
-  assert.match(
-    largest?.said ?? "",
-    /^Largest prompt: 12,003 tokens\. At call 2, 1% .*: 83% results of Read\. 17% isn't in the file/,
-  );
+  const [, { said } = assert.fail()] = figuresOf(linesOf(claude(0, user("Read.")), read, results, end));
+  assert.match(said, /^Largest prompt: 12,003 tokens\. At call 2, 1% .*: 83% results of Read\. 17% isn't in the file/);
 });
 
 test("costs of summaries are counted if the file has them, and unknown prices, counts and summaries are admitted", () => {
@@ -84,11 +81,8 @@ test("costs of summaries are counted if the file has them, and unknown prices, c
 });
 
 test("a compaction whose messages aren't in the file took what isn't in the file", () => {
-  const [, , , taken] = figuresOf(openedByCompaction);
-  assert.match(
-    taken?.said ?? "",
-    /^Taken by compactions: 929,657 tokens\. .* mostly what isn't in the file \(9\d\d,\d+\)/,
-  );
+  const [, , , { said } = assert.fail()] = figuresOf(openedByCompaction);
+  assert.match(said, /^Taken by compactions: 929,657 tokens\. .* mostly what isn't in the file \(9\d\d,\d+\)/);
 });
 
 test("the series of each prompt add up to its size", () => {

@@ -36,8 +36,8 @@ const server = createServer(({ url = "" }, response) => {
   response.end(found ? readFileSync(file) : "");
 }).listen(0, "127.0.0.1");
 await new Promise((resolve) => server.once("listening", resolve));
-export const siteOrigin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-export const urlOf = (page: string) => `${siteOrigin}${BASE}${page}`;
+const { port } = server.address() as AddressInfo;
+export const urlOf = (page: string) => `http://127.0.0.1:${port}${BASE}${page}`;
 
 /** The installed Chromium, or else the one from a package, which runs on Linux. */
 async function findChromium(): Promise<string> {
@@ -69,18 +69,14 @@ after(async () => {
 export const WIDE = { width: 1440, height: 900 };
 export const PHONE = { width: 390, height: 844 };
 
-/** Opens a page and waits until Vue runs. */
-export async function openPage(tab: Page, page: string): Promise<void> {
-  await tab.goto(urlOf(page));
-  await tab.waitForFunction('"__vue_app__" in document.querySelector("#app")');
-}
-
 /** Opens a page in a tab with a cache and options of its own, and closes the tab after the work. */
 export async function inTab(page: string, options: BrowserContextOptions, work: (page: Page) => Promise<void>) {
   const tab = await browser.newPage({ viewport: WIDE, ...options });
   tab.setDefaultTimeout(120_000); // a busy machine is slow
   try {
-    await (options.javaScriptEnabled === false ? tab.goto(urlOf(page)) : openPage(tab, page));
+    await tab.goto(urlOf(page));
+    const isMounted = '"__vue_app__" in document.querySelector("#app")';
+    if (options.javaScriptEnabled !== false) await tab.waitForFunction(isMounted);
     await work(tab);
   } finally {
     await tab.close();
