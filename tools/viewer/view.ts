@@ -112,6 +112,8 @@ function openBrowser(url: string): void {
 const isOwn = ({ headers }: IncomingMessage) => /^(127\.0\.0\.1|localhost)(:\d+)?$/.test(headers.host ?? "");
 
 async function main(): Promise<void> {
+  if (process.argv[2] === "--help")
+    return console.log("npm run view -- [FILE or FOLDER]   without one: your newest session, or the demo");
   const search = placesToSearch(process.argv[2]);
   const { opened, isFolder } = search;
   let sessions = findSessions(search);
