@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { benchFigures } from "../bench/cost-chart.ts";
 import { codeHash } from "../lesson/hash.ts";
 import { type Lesson, readLessons } from "../lesson/source.ts";
-import { demoFigures } from "../viewer/figures.ts";
+import { demoFigures } from "../viewer/demo-figure.ts";
 import { momentFigures } from "./before-after.ts";
 import { checkPage } from "./check.ts";
 import { type Report, readPage } from "./page.ts";

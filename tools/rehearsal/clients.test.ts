@@ -41,7 +41,7 @@ test("the summary that Claude Code asks for is enough to go on after its compact
 });
 
 test("npm run api prints how to use it and a line for each request, and enforces --window", async (t) => {
-  const script = fileURLToPath(new URL("api.ts", import.meta.url));
+  const script = fileURLToPath(new URL("serve.ts", import.meta.url));
   const child = spawn(process.execPath, [...TSX, script, "--window", "100"], { stdio: ["ignore", "pipe", "inherit"] });
   t.after(() => child.kill());
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
