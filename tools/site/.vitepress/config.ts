@@ -17,9 +17,9 @@ const FOOTER = {
 };
 /** Titles in the menu that aren't those of the pages. */
 const TITLES: Record<string, Record<string, string>> = {
-  "": { readme: "Install and run", viewer: "Context viewer" },
+  "": { readme: "Start here", viewer: "Context viewer" },
   "zh/": {
-    readme: "安装与运行",
+    readme: "从这里开始",
     viewer: "上下文查看器",
     contributing: "参与贡献",
     api: "本地 API",
