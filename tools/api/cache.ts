@@ -57,7 +57,7 @@ function prefixesOf(lines: Line[], model: string): Prefix[] {
     characters += text.length;
     const isRun = (type === "tool_use" || type === "tool_result") && type === lines[index - 1]?.type;
     if (!isRun) position++;
-    // If a line has several breakpoints, the first lives longest.
+    // A line may have several breakpoints; longer lives come first.
     return { key, tokens: Math.ceil(characters / CHARS_PER_TOKEN), index, position, ttl: marks[0]?.ttl };
   });
 }

@@ -48,7 +48,7 @@ export async function recordRuns({ root, lessons, record }: Project): Promise<Re
     const code = codeHash(readFileSync(join(root, lessons.get(lesson)?.file ?? ""), "utf8"));
     const names = Object.keys(transcripts).sort();
     const tasks = names.filter((file) => dirname(file) === "tasks");
-    const newest = names.findLast((file) => dirname(file) === "."); // it begins with the lines that it continues
+    const newest = names.findLast((file) => dirname(file) === "."); // -c copies what it continues, so the newest has all lines
     if (newest === undefined) throw new Error(`${script} left no transcript:\n${output}`);
     const toFile = (folder: string, files: string[]): [string, string] => {
       const text = files.map((file) => transcripts[file]).join("");
