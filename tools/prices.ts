@@ -1,34 +1,32 @@
-/** What the API charges, how large the models' windows are, and how long the cache lives. */
+/** What the API charges, and how long the cache lives. */
 
-/** Dollars per million tokens, what reading from the cache costs relative to input, and the window in tokens. */
-type Price = [input: number, output: number, read: number, window: number];
-const OLD_WINDOW = 200_000;
-const NEW_WINDOW = 1_000_000;
-const SONNET_5_5: Price = [2, 10, 0.05, NEW_WINDOW];
+/** Dollars per million tokens, and what reading from the cache costs relative to input. */
+type Price = [input: number, output: number, read: number];
+const SONNET_5_5: Price = [2, 10, 0.05];
 /** List prices of November 2026: platform.claude.com/docs/en/about-claude/pricing */
 const PRICES: Record<string, Price> = {
-  "fable-5-2": [8, 40, 0.025, NEW_WINDOW],
-  "mythos-5-2": [8, 40, 0.025, NEW_WINDOW],
-  "fable-5-1": [10, 50, 0.025, NEW_WINDOW],
-  "mythos-5-1": [10, 50, 0.025, NEW_WINDOW],
-  "fable-5": [10, 50, 0.1, NEW_WINDOW],
-  "mythos-5": [10, 50, 0.1, NEW_WINDOW],
-  "opus-5-5": [4, 20, 0.05, NEW_WINDOW],
-  "opus-5": [5, 25, 0.1, NEW_WINDOW],
-  "opus-4-8": [5, 25, 0.1, NEW_WINDOW],
-  "opus-4-7": [5, 25, 0.1, NEW_WINDOW],
-  "opus-4-6": [5, 25, 0.1, OLD_WINDOW],
-  "opus-4-5": [5, 25, 0.1, OLD_WINDOW],
-  "opus-4-1": [15, 75, 0.1, OLD_WINDOW],
-  "opus-4": [15, 75, 0.1, OLD_WINDOW],
+  "fable-5-2": [8, 40, 0.025],
+  "mythos-5-2": [8, 40, 0.025],
+  "fable-5-1": [10, 50, 0.025],
+  "mythos-5-1": [10, 50, 0.025],
+  "fable-5": [10, 50, 0.1],
+  "mythos-5": [10, 50, 0.1],
+  "opus-5-5": [4, 20, 0.05],
+  "opus-5": [5, 25, 0.1],
+  "opus-4-8": [5, 25, 0.1],
+  "opus-4-7": [5, 25, 0.1],
+  "opus-4-6": [5, 25, 0.1],
+  "opus-4-5": [5, 25, 0.1],
+  "opus-4-1": [15, 75, 0.1],
+  "opus-4": [15, 75, 0.1],
   "sonnet-5-5": SONNET_5_5,
-  "sonnet-5": [2, 10, 0.1, NEW_WINDOW],
-  "sonnet-4-6": [3, 15, 0.1, OLD_WINDOW],
-  "sonnet-4-5": [3, 15, 0.1, OLD_WINDOW],
-  "sonnet-4": [3, 15, 0.1, OLD_WINDOW],
-  "haiku-5-5": [0.1, 0.5, 0.1, NEW_WINDOW],
-  "haiku-4-5": [1, 5, 0.1, OLD_WINDOW],
-  "3-5-haiku": [0.8, 4, 0.1, OLD_WINDOW],
+  "sonnet-5": [2, 10, 0.1],
+  "sonnet-4-6": [3, 15, 0.1],
+  "sonnet-4-5": [3, 15, 0.1],
+  "sonnet-4": [3, 15, 0.1],
+  "haiku-5-5": [0.1, 0.5, 0.1],
+  "haiku-4-5": [1, 5, 0.1],
+  "3-5-haiku": [0.8, 4, 0.1],
 };
 /** Writing to the cache, relative to input. */
 const WRITE = 1.25;
@@ -75,9 +73,3 @@ export function costOf(usage?: Tokens & { isListPrice: boolean }, model?: string
 }
 
 export const sumOf = (cost?: Cost): number => (cost ? cost.read + cost.written + cost.input + cost.output : 0);
-
-/** Returns the model's window in tokens. A prompt can show that a customer had a larger one for an old model. */
-export function windowOf(model: string | undefined, largestPrompt: number): number | undefined {
-  const window = listPrice(model)?.[3];
-  return window !== undefined && largestPrompt > window ? NEW_WINDOW : window;
-}

@@ -5,6 +5,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { drawFigures } from "./figures.ts";
+import { messageLines } from "./messages.ts";
 import { processPages } from "./sync.ts";
 
 const failuresOf = async (mode: "sync" | "check") => (await processPages(mode, root)).failures;
@@ -70,10 +72,10 @@ test("a file is shown whole, and a declaration beside that of the lesson before"
 });
 
 test("stale figures are reported and drawn again", async () => {
-  const recordings = ["tools/docs/runs/demo.jsonl", "tools/bench/public.json"];
+  const recordings = ["tools/docs/runs/demo.jsonl", "tools/docs/runs/s06.jsonl", "tools/bench/public.json"];
   for (const file of recordings) write(file, readFileSync(ours(file), "utf8"));
-  const names = ["demo.narrow", "demo", "demo.zh.narrow", "demo.zh", "strategies.narrow", "strategies"];
-  const figures = names.map((name) => `${name}.svg`);
+  const names = ["demo", "s06_cold", "s06_layer1", "s06_layer2", "strategies", "three_layers"];
+  const figures = names.flatMap((name) => [`${name}.narrow.svg`, `${name}.svg`]);
   for (const figure of figures) write(`docs/figures/${figure}`, "<svg></svg>");
   assert.deepEqual(
     await failuresOf("check"),
@@ -124,6 +126,32 @@ test("a run is recorded as a transcript, its subagent's apart, and named when th
   assert.deepEqual(asked, ["look"]);
 });
 
+test("a figure has a title and a description, keeps its labels within its width, and says what happened in the run", () => {
+  const figures = drawFigures(ours(""));
+  for (const [name, figure] of Object.entries(figures)) {
+    assert.match(figure, /<title id="title">[^<]+<\/title>\n<desc id="desc">[^<]+<\/desc>/, name);
+    const width = Number(/ width="(\d+)"/.exec(figure)?.[1]);
+    for (const [, x] of figure.matchAll(/<text[^>]* x="([\d.]+)"/g)) assert.ok(Number(x) < width, `${name}: ${x}`);
+  }
+  assert.match(figures["demo.svg"] ?? "", /<desc id="desc">69 prompts of up to 15,804 tokens, and 5 compactions\./);
+  const marks = [...(figures["demo.svg"] ?? "").matchAll(/<circle.*?<text.*?>(\d)</g)].map(([, label]) => label);
+  assert.deepEqual(marks, ["1", "1", "3", "2", "2"]);
+  assert.match(figures["s06_cold.narrow.svg"] ?? "", /Next call without it: 0 cached, 15,141 new\./);
+});
+
+test("messages of a run are shown up to a text, with those of a subagent indented", async () => {
+  const lines = messageLines(ours(""), "s04", "result");
+  assert.deepEqual(
+    lines.map((line) => line.split(/ {2,}/).filter(Boolean)[0]),
+    ["user", "assistant", "user", "assistant", "result", "assistant", "result", "assistant", "result"],
+  );
+  assert.match(lines[2] ?? "", /^ {4}user {7}Read every file/);
+  assert.throws(
+    () => messageLines(ours(""), "s04", "nothing like it"),
+    /no message of s04 has the text nothing like it/,
+  );
+});
+
 test("the first stale line of a page is reported", async () => {
   const page = `\n<!-- sync: run echo 1 -->\n${fence("console", "$ echo 1\n2")}<!-- /sync -->`;
   assert.deepEqual(await check(page), ['5: stale (npm run docs:sync): it has "2" instead of "1"']);
@@ -136,7 +164,7 @@ test("a wrong directive is reported, with what it could say instead", async () =
     .join("\n");
   assert.deepEqual(await check(`${page}\nIt is <!--= const s01 X -->1<!--/-->`), [
     "1: changes s03: there is no lesson s03; there are s01",
-    "3: heading s01: there is no kind heading; there are file, region, changes, diff, run, lessons, measured, bench",
+    "3: heading s01: there is no kind heading; there are file, region, changes, diff, messages, run, lessons, measured, bench",
     '5: region s01 config: "X": the region has no line with X; quote one here',
     "7: region s01 config: X: there is no declaration X; there are STEP, LIMIT",
     "9: region s01 X: X: there is no region X; there are config, count",

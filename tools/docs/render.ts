@@ -7,6 +7,7 @@ import { type Results, type Row, tables } from "../bench/report.ts";
 import { codeHash } from "../lesson/hash.ts";
 import { codeOf, type Lesson, type Lines, regionChanges } from "../lesson/source.ts";
 import { whole } from "../trace/numbers.ts";
+import { messageLines } from "./messages.ts";
 import type { Directive, Page } from "./page.ts";
 import type { Recorded } from "./recorder.ts";
 
@@ -109,6 +110,12 @@ const BLOCKS: Kinds = {
       return structuredPatch("", "", old, now, "", "", { context: 1 }).hunks;
     });
     return fence("diff", hunks.map(({ lines }) => lines.join("\n")).join("\n\n"));
+  },
+
+  /** The messages of a recorded run, up to one with a text. */
+  messages(args, { root }) {
+    const [, name = "", last = ""] = /^(\S+) to "(.+)"$/.exec(args) ?? [];
+    return fence("text", messageLines(root, name, last).join("\n"));
   },
 
   async run(args, { record }) {

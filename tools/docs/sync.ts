@@ -1,12 +1,10 @@
 /** Writes the generated parts into the pages, and checks the pages. */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { benchFigures } from "../bench/cost-chart.ts";
 import { codeHash } from "../lesson/hash.ts";
 import { type Lesson, readLessons } from "../lesson/source.ts";
-import { demoFigures } from "../viewer/demo-figure.ts";
-import { momentFigures } from "./before-after.ts";
 import { checkPage } from "./check.ts";
+import { drawFigures } from "./figures.ts";
 import { type Report, readPage } from "./page.ts";
 import { recorder } from "./recorder.ts";
 import { render } from "./render.ts";
@@ -48,7 +46,8 @@ export async function processPages(mode: "sync" | "check", root: string) {
   const isRecorded = mode === "sync" && existsSync(join(root, "tools/rehearsal/run.ts"));
   const runs = isRecorded ? await recordRuns(project) : {};
   for (const [name, text] of Object.entries(runs)) writeFileSync(join(root, name), text);
-  for (const [name, text] of Object.entries(drawFigures(root))) {
+  for (const [figure, text] of Object.entries(drawFigures(root))) {
+    const name = `docs/figures/${figure}`;
     const file = join(root, name);
     if (mode === "sync") writeFileSync(file, text);
     else if (!existsSync(file) || readFileSync(file, "utf8") !== text)
@@ -63,18 +62,6 @@ export async function processPages(mode: "sync" | "check", root: string) {
   await Promise.all(files.filter((file) => file.endsWith(".md") && existsSync(join(root, file))).map(visit));
   const byPlace = (a: string, b: string) => a.localeCompare(b, "en", { numeric: true });
   return { failures: failures.sort(byPlace), warnings: warnings.sort(byPlace) };
-}
-
-/** Draws the files of docs/figures by path, as far as the project has the recordings that they show. */
-function drawFigures(root: string): Record<string, string> {
-  const sources = {
-    "tools/docs/runs/demo.jsonl": demoFigures,
-    "tools/docs/runs/s06.jsonl": momentFigures,
-    "tools/bench/public.json": benchFigures,
-  };
-  const drawn = Object.entries(sources).filter(([file]) => existsSync(join(root, file)));
-  const figures = drawn.flatMap(([, draw]) => Object.entries(draw(root)));
-  return Object.fromEntries(figures.map(([name, figure]) => [`docs/figures/${name}`, figure]));
 }
 
 /** Reports recordings of a lesson whose code has changed since. Comments don't matter. */

@@ -86,7 +86,7 @@ function addSummary(progress: Progress, line: ClaudeLine, content: Content): voi
   const { boundary, setup, messages, events, calls } = progress;
   const summary: Message = { ...withTexts(toMessage(content, calls), "summary"), by: "summary", time: timeOf(line) };
   const kept = keptBy(progress).flatMap((uuid) => messages.get(uuid) ?? []);
-  const { trigger = "auto", preTokens: tokensBefore } = boundary ?? {};
+  const { trigger = "summarized", preTokens: tokensBefore } = boundary ?? {};
   messages.set(line.uuid, summary);
   events.push({ type: "rewrite", trigger, messages: [setup ?? [], summary, kept].flat(), tokensBefore });
 }

@@ -28,13 +28,6 @@ test("a file that can't be read says why, and a half-written one is read up to w
   assert.equal(problemOf("bad/blank.jsonl", "\n"), "is empty");
   assert.equal(problemOf("bad/binary.jsonl", "\0ELF"), "is binary");
   assert.equal(problemOf("bad/other.jsonl", '{"a":1}\n'), "holds no session of Claude Code or s06");
-  const old = own(user("Look."), { state: { usage: {} } });
-  const compaction = { type: "compaction", trigger: "auto", messages: [user("Look.")] };
-  for (const lines of [[old], [own(user("Look.")), compaction]])
-    assert.match(
-      problemOf("bad/old.jsonl", linesOf(...lines)) ?? "",
-      /: an earlier version of s06 wrote it, in another format$/,
-    );
   assert.equal(problemOf("bad/good.jsonl", linesOf(own(user("Look.")))), undefined);
   assert.equal(problemOf("bad/half.jsonl", `${linesOf(own(user("Look.")))}{"message":`), "is broken at line 2");
   assert.equal(readSessionFile(join(root, "bad/half.jsonl")).recording?.events.length, 1);

@@ -58,9 +58,9 @@ test("a cache miss has a reason: a pause, a compaction, another model, or none t
 
 test("each prompt of the recorded demo has the size in its usage, and a compaction those of the prompts around it", () => {
   const demo = readFileSync(new URL("../docs/runs/demo.jsonl", import.meta.url), "utf8");
-  const { modelCalls, compactions, capacity } = readTimeline(demo);
+  const { modelCalls, compactions, threshold } = readTimeline(demo);
   assert.ok(modelCalls.every(({ tokens, usage }) => usage && tokens === totalOf(usage)));
-  assert.deepEqual(capacity, { tokens: 16_000, kind: "threshold" });
+  assert.equal(threshold, 16_000);
   assert.deepEqual(new Set(compactions.map(({ trigger }) => trigger)), new Set(["micro", "tool", "auto"]));
   for (const { before, after, modelCall, isSummary, usage } of compactions) {
     assert.equal(after.tokens, modelCalls[modelCall]?.tokens);
@@ -90,7 +90,7 @@ test("a compaction in Claude Code leaves only its summary; the lines of subagent
   const { modelCall, trigger, before, after } = manual;
   assert.deepEqual([modelCall, trigger], [3, "manual"]);
   assert.equal(kept(manual), "0 of 7");
-  assert.deepEqual([before.tokens, before.sizeSource, after.tokens, after.sizeSource], [13_300, "file", 8_701, "next"]);
+  assert.deepEqual([before.tokens, before.isEstimate, after.tokens, after.isEstimate], [13_300, false, 8_701, false]);
   const kinds = blocksIn(after).map(({ kind }) => kind);
   assert.deepEqual(kinds, ["summary", "request"]); // as the next prompt has them
   assert.ok(timeline.skipped.some(({ reason, count }) => reason === "line of a subagent" && count === 1));
@@ -119,7 +119,7 @@ test("a compaction at the start of a file has the size that the file gives, and 
   const [compaction, ...none] = readTimeline(openedByCompaction).compactions;
   const { modelCall, before, after } = compaction ?? assert.fail();
   assert.deepEqual([modelCall, before.tokens, after.tokens, none], [0, 998_659, 69_002, []]);
-  assert.deepEqual([before.unexplained, before.sizeSource, after.sizeSource], [998_659, "file", "next"]);
+  assert.deepEqual([before.unexplained, before.isEstimate, after.isEstimate], [998_659, false, false]);
 });
 
 // --- compactions of s06 ----------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ test("the text that layer 1 clears is still there", () => {
   assert.equal(kept(micro), "2 of 4");
   const [cleared = assert.fail()] = blocksIn(micro.before).slice(-1);
   assert.equal(textOf(cleared), "a long result");
-  assert.deepEqual(timeline.capacity, { tokens: 2_500, kind: "threshold" });
+  assert.equal(timeline.threshold, 2_500);
 });
 
 test("the model call before a summary wrote it; one whose reply was dropped still counts, and resuming compacts nothing", () => {

@@ -1,13 +1,13 @@
 /** Makes the timeline of a recording. */
 
-import { CACHE_LIFE, CHARS_PER_TOKEN, costOf, LONG_CACHE_LIFE, windowOf } from "../prices.ts";
+import { CACHE_LIFE, CHARS_PER_TOKEN, costOf, LONG_CACHE_LIFE } from "../prices.ts";
 import { type Block, type Call, type Clear, type Message, type Recording, type Rewrite, textOf } from "./events.ts";
 import { groupBy, largestOf, sum } from "./numbers.ts";
 import { readRecording } from "./recording.ts";
-import type { Capacity, Compaction, Context, ContextBlock, ModelCall, Side, Size, Timeline } from "./timeline.ts";
+import type { Compaction, Context, ContextBlock, ModelCall, Side, Size, Timeline } from "./timeline.ts";
 import { totalOf } from "./timeline.ts";
 
-const MIN_MISSED = 2_000; // tokens: even a healthy cache misses a few
+export const MIN_MISSED = 2_000; // tokens: even a healthy cache misses a few
 const MIN_GROWTH = 200; // tokens: from less, the characters per token can't be told
 
 // --- the context, event by event -------------------------------------------------------------------------------------
@@ -168,8 +168,8 @@ function compareCalls({ asked, compactions, requests }: Builder, modelCalls: Mod
 function sideOf(context: Context, beside?: ModelCall, tokens?: number): Side {
   const ratio = beside?.charsPerToken ?? CHARS_PER_TOKEN;
   const { chars } = context;
-  if (tokens !== undefined) return { ...context, ...sizeFor(chars, ratio, tokens), sizeSource: "file" };
-  return { ...context, ...sizeFor(chars, ratio, chars / ratio + (beside?.unexplained ?? 0)), sizeSource: "estimate" };
+  if (tokens !== undefined) return { ...context, ...sizeFor(chars, ratio, tokens), isEstimate: false };
+  return { ...context, ...sizeFor(chars, ratio, chars / ratio + (beside?.unexplained ?? 0)), isEstimate: true };
 }
 
 function toCompaction(made: Replaced, modelCalls: ModelCall[]): Compaction {
@@ -177,16 +177,15 @@ function toCompaction(made: Replaced, modelCalls: ModelCall[]): Compaction {
   const [last, next] = [modelCalls[modelCall - 1], modelCalls[modelCall]];
   const before = sideOf(made.before, last, made.tokensBefore);
   const isCounted = next?.usage && next.epoch === made.after.epoch;
-  const after: Side = isCounted ? { ...next, sizeSource: "next" } : sideOf(made.after, next ?? last);
+  const after: Side = isCounted ? { ...next, isEstimate: false } : sideOf(made.after, next ?? last);
   return { modelCall, trigger, isSummary, before, after, usage: call?.usage, cost: costOf(call?.usage, call?.model) };
 }
 
 /** Reads a recording. The timeline of any other text has no model calls. */
-export const readTimeline = (text: string, report?: (share: number) => void): Timeline =>
-  timelineOf(readRecording(text, report));
+export const readTimeline = (text: string): Timeline => timelineOf(readRecording(text));
 
 export function timelineOf(recording: Recording): Timeline {
-  const { format, skipped } = recording;
+  const { format, cwd, threshold, skipped } = recording;
   const builder = follow(recording);
   const { blocks, requests, asked } = builder;
   const charsPerToken = ratioOf(asked);
@@ -194,14 +193,7 @@ export function timelineOf(recording: Recording): Timeline {
   compareCalls(builder, modelCalls);
   const compactions = builder.compactions.map((each) => toCompaction(each, modelCalls));
   const largest = largestOf(modelCalls.map(({ tokens }) => tokens));
-  const capacity = capacityOf(recording, modelCalls.at(-1)?.model, modelCalls[largest]?.tokens);
   const isCounted = modelCalls.some(({ usage }) => usage);
-  const about = { format, capacity, isCounted, charsPerToken, skipped };
+  const about = { format, cwd, threshold, isCounted, charsPerToken, skipped };
   return { blocks, modelCalls, compactions, largest, requests, ...about };
-}
-
-function capacityOf({ format, threshold }: Recording, model?: string, largestPrompt = 0): Capacity | undefined {
-  const kind = format === "s06" ? "threshold" : "window";
-  const tokens = format === "s06" ? threshold : windowOf(model, largestPrompt);
-  return tokens === undefined ? undefined : { tokens, kind };
 }

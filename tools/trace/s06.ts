@@ -14,13 +14,6 @@ export const Line = z.union([
 ]);
 export type Line = z.output<typeof Line>;
 
-/** Earlier versions had no lines for usage: each line's state had it. */
-const OldLine = z.union([
-  z.object({ type: z.literal("compaction"), messages: z.array(ApiMessage) }),
-  z.object({ message: ApiMessage, state: z.object({ usage: z.looseObject({}) }) }),
-]);
-export const isOld = (line: unknown): boolean => OldLine.safeParse(line).success;
-
 export function eventsOfS06(lines: Line[]): Event[] {
   const calls: Calls = new Map();
   return lines.flatMap((line, i): Event | Event[] => {

@@ -24,7 +24,7 @@ export type ModelCall = Context &
   };
 /** Why tokens of the previous prompt weren't read from the cache, and how many. New tokens don't count. */
 export type Missed = { why: "pause" | "compaction" | "model" | "changed"; tokens: number };
-export type Side = Context & Size & { sizeSource: "file" | "next" | "estimate" };
+export type Side = Context & Size & { isEstimate: boolean };
 export type Compaction = {
   modelCall: number; // the index of the first model call after it, even if there is none
   trigger: string;
@@ -34,17 +34,16 @@ export type Compaction = {
   usage?: Usage; // what that model call used and cost, if the file has it
   cost?: Cost;
 };
-/** The most tokens of a prompt: s06's threshold, or the model's context window. */
-export type Capacity = { tokens: number; kind: "threshold" | "window" };
 export type Timeline = {
   format: "s06" | "Claude Code";
+  cwd: string; // the folder that the conversation was about
   blocks: ContextBlock[]; // all that were ever in a context, by their ids
   modelCalls: ModelCall[];
   compactions: Compaction[];
   largest: number; // the model call with the largest prompt
   /** For each of the user's requests, its block and the first model call that sends it. */
   requests: { modelCall: number; block: ContextBlock }[];
-  capacity?: Capacity;
+  threshold?: number; // of s06, in tokens
   /** Whether the API counted the prompts. Otherwise they're estimates. */
   isCounted: boolean;
   charsPerToken: number; // an estimate, for single blocks
@@ -60,15 +59,6 @@ export const blocksIn = ({ epoch, length }: Context): ContextBlock[] => epoch.sl
 export function keptBy({ before, after }: Compaction): Set<ContextBlock> {
   const left = new Set(blocksIn(after));
   return new Set(blocksIn(before).filter((block) => left.has(block)));
-}
-
-/** Whether the prompt cache was missed for another reason than a compaction. */
-export const isMissed = ({ missed }: ModelCall) => missed !== undefined && missed.why !== "compaction";
-
-/** Returns the fate of the blocks that a compaction takes out of the context. */
-export function fateOfTaken({ trigger }: Compaction): "summarized" | "disk" | "withdrawn" {
-  if (trigger === "micro") return "disk";
-  return /^(refus|reject|clear)/.test(trigger) ? "withdrawn" : "summarized";
 }
 
 /** Returns what model calls cost in dollars, or nothing if no price is known. */

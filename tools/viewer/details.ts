@@ -1,178 +1,164 @@
-/** Shows what was in the context at a model call, or what a compaction took. */
-import { callKey } from "../trace/events.ts";
+/** Shows the selected model call or compaction: its bars, its largest blocks and the text of one. */
+import { CHANGE_HEIGHT, type Describe, drawBar, drawChange } from "../draw/bar.ts";
+import { html, type Markup } from "../draw/markup.ts";
+import { PARTS, type Part, partNames, partOf, type Segment, segmentsOf, sizesOf } from "../draw/parts.ts";
+import { sumOf } from "../prices.ts";
+import { callKey, textOf } from "../trace/events.ts";
 import { groupBy, sum, whole } from "../trace/numbers.ts";
-import type { Compaction, Context, ModelCall, Size, Timeline } from "../trace/timeline.ts";
-import { blocksIn, dollarsOf, fateOfTaken, isMissed, keptBy } from "../trace/timeline.ts";
-import { BILL_PARTS, bandsOf } from "./context-chart.ts";
-import {
-  idOf,
-  type LegendItem,
-  make,
-  makeLegend,
-  makeRows,
-  makeStrip,
-  nameBlock,
-  type ShownBlock,
-} from "./elements.ts";
-import { dollars, facts, percent } from "./format.ts";
-import { labelOf } from "./labels.ts";
-import type { Words } from "./languages.ts";
-import { tokensTaken } from "./large-figures.ts";
+import type { Compaction, Missed, ModelCall, Side, Timeline } from "../trace/timeline.ts";
+import { addressOf, type Selection } from "./address.ts";
+import { BILLED, type Link, MISSING, WHY } from "./answers.ts";
 import { lostPaths } from "./lost.ts";
-import { makeReader, type Reader } from "./reader.ts";
-import { changesIn, seriesFor, seriesOf, sizesOf } from "./series.ts";
+import { byKind, callsWith, changeOf, type Sized, tokensOf } from "./taken.ts";
+import { counted, dollars, labelOf, nameOf, nameOfTrigger, percent, timeOf, tokens } from "./words.ts";
 
-const MOST_LISTED = 7; // blocks
+export type Shown = { timeline: Timeline; selection: Selection; link: Link; file?: string };
 
-/** A step on the page. `showBlock` opens a block, if it's in there. */
-export type Detail = { element: HTMLElement; showBlock: (id?: number) => void };
+const MOST_LISTED = 8; // blocks
+const MOST_SHOWN = 300_000; // characters of a block
+const MOST_PATHS = 300;
 
-/** The blocks of a prompt with their names and colours, after what the file doesn't contain. */
-function pickBlocks(timeline: Timeline, side: Context & Size, words: Words): ShownBlock[] {
-  const bands = bandsOf(timeline, "context", words);
-  const series = seriesOf(timeline);
-  const shown = blocksIn(side).map((block): ShownBlock => {
-    const { name = "", colour = "" } = bands[seriesFor(block, series)] ?? {};
-    const kind = block.kind === "result" ? words.result : name;
-    return { block, tokens: block.chars / side.charsPerToken, colour, kind };
+const swatch = (part: Part) =>
+  html`<svg width="12" height="12" aria-hidden="true"><rect fill="var(--${part})" width="12" height="12" rx="2"/></svg>`;
+
+export const drawLegend = (parts: Part[], amountOf: (part: Part) => string = () => ""): Markup =>
+  html`<ul>${parts.map((part) => html`<li>${swatch(part)} ${PARTS[part]} <b>${amountOf(part)}</b></li>`)}</ul>`;
+
+/** Names the segments of a bar, and links to the text of the first. */
+const describeIn =
+  ({ timeline, selection, file }: Shown): Describe =>
+  (segments) => {
+    const [first] = segments;
+    const size = tokens(sum(segments.map(({ size }) => size)));
+    if (!first?.block) return { title: `not in the file, ${size}: ${MISSING}` };
+    const name = segments.length === 1 ? nameOf(first.block, timeline) : counted(segments.length, "small block");
+    const isOpen = segments.some(({ block }) => block?.id === selection.block);
+    return { title: `${name}, ${size}`, href: addressOf({ ...selection, block: first.block.id }, file), isOpen };
+  };
+
+/** Lists the largest blocks. Results of the same call count together, so that a file that was read twice stands out. */
+function listBlocks(blocks: Sized[], { timeline, selection, link }: Shown, total: number): Markup {
+  const groups = [
+    ...groupBy(blocks, ({ block }) => (block.kind === "result" ? callKey(block.call) : block.id)).values(),
+  ];
+  const largest = groups.sort((a, b) => tokensOf(b) - tokensOf(a)).slice(0, MOST_LISTED);
+  const rows = largest.map((group) => {
+    const [first, ...others] = group.map(({ block }) => block);
+    if (!first) return "";
+    const more = others.map((block, i) => html` ${link({ ...selection, block: block.id }, `(${i + 2})`)}`);
+    const size = tokensOf(group);
+    const name = html`${link({ ...selection, block: first.id }, nameOf(first, timeline))}${more}`;
+    return html`<tr><td>${swatch(partOf(first))}<td>${name}<td>${whole(size)}<td>${percent(size / total)}</tr>`;
   });
-  const [{ name = "", colour = "" } = {}] = bands;
-  return side.unexplained < 0.5 ? shown : [{ tokens: side.unexplained, colour, kind: name }, ...shown];
+  return html`<table>${rows}</table>`;
 }
 
-/** A prompt's size, its share of the threshold or window, and its cost. */
-export function describePrompt({ modelCalls, capacity }: Timeline, call: number, words: Words): string {
-  const modelCall = modelCalls[call];
-  if (!modelCall) return "";
-  const size = words.about(words.tokens(modelCall.tokens), !modelCall.usage);
-  const share = capacity && words.share(modelCall.tokens / capacity.tokens, words.capacity(capacity));
-  return facts(size, share, dollars(dollarsOf([modelCall])));
+function showText({ timeline, selection, link }: Shown): Markup {
+  const block = timeline.blocks[selection.block ?? -1];
+  if (!block) return html``;
+  const text = textOf(block);
+  const { first, last } = callsWith(block, timeline);
+  const sent = first < 0 ? "never sent" : `sent with calls ${whole(first + 1)} to ${whole(last + 1)}`;
+  const size = `about ${tokens(block.chars / timeline.charsPerToken)}, ${sent}`;
+  const cut = text.length > MOST_SHOWN ? `The rest of its ${whole(text.length)} characters isn’t shown.` : "";
+  return html`<section id="block"><h3>${nameOf(block, timeline)}</h3>
+<p class="facts">${size} · ${link({ ...selection, block: undefined }, "close")}</p>
+<pre tabindex="0">${text.slice(0, MOST_SHOWN)}</pre><p>${cut}</p></section>`;
 }
 
-/** The legend of the chart, where each kind of content may have a value. */
-function makeKinds(timeline: Timeline, words: Words, valueAt = (_: number) => ""): HTMLElement {
-  const kinds = bandsOf(timeline, "context", words).map(({ name, colour }, i) => ({ colour, name, value: valueAt(i) }));
-  return makeLegend([...kinds, ...signsOf(timeline, words)]);
+function facts(...all: (string | undefined)[]): Markup {
+  const known = all.filter(Boolean).join(" · ");
+  return known ? html`<p class="facts">${known}</p>` : html``;
 }
 
-function signsOf({ modelCalls, compactions }: Timeline, words: Words): LegendItem[] {
-  const names = new Set<string>(compactions.map(fateOfTaken));
-  if (modelCalls.some(isMissed)) names.add("cold");
-  return [...names].map((name) => {
-    return { colour: `var(--cv-${name})`, name: words.marks[name] ?? "", sign: name === "cold" ? "◆" : "↓" };
+/** Links to the neighbours, which the arrow keys open as well. */
+function heading(title: string, what: "call" | "compaction", index: number, count: number, link: Link): Markup {
+  const before = index > 0 ? link({ [what]: index - 1 }, `‹ ${what} ${whole(index)}`) : "";
+  const after = index + 1 < count ? link({ [what]: index + 1 }, `${what} ${whole(index + 2)} ›`) : "";
+  return html`<header><h2>${title}</h2><nav>${before} ${after}</nav></header>`;
+}
+
+// --- a model call ----------------------------------------------------------------------------------------------------
+
+const PAID = { read: "read from the cache", written: "written to the cache", input: "not cached", output: "output" };
+
+function sayPaid({ usage, cost, isEstimate }: ModelCall): string {
+  if (!usage) return "";
+  const paid = BILLED.filter((part) => usage[part] > 0).map((part) => {
+    const about = part === "output" && isEstimate ? "about " : "";
+    return `${about}${whole(usage[part])} ${PAID[part]}${cost ? ` (${dollars(cost[part])})` : ""}`;
   });
+  return paid.join(", ");
 }
 
-function listPaid({ usage, cost, isEstimate }: ModelCall, words: Words): LegendItem[] {
-  return BILL_PARTS.flatMap((part): LegendItem[] => {
-    if (!usage?.[part]) return [];
-    const estimate = part === "output" && isEstimate ? words.estimate : "";
-    const value = facts(words.tokens(usage[part]), dollars(cost?.[part]), estimate);
-    return [{ colour: `var(--cv-${part})`, name: words.kinds[part], value }];
-  });
-}
+const sayMissed = ({ why, tokens: missed }: Missed) =>
+  html`<p>${tokens(missed)} weren’t in the prompt cache, ${WHY[why]}.</p>`;
 
-export function makeModelCall(timeline: Timeline, call: number, words: Words, open: (block: number) => void): Detail {
+export function showCall(shown: Shown, call: ModelCall, index: number): Markup {
+  const { timeline, link } = shown;
   const { modelCalls, requests } = timeline;
-  const modelCall = modelCalls[call];
-  if (!modelCall) throw new Error(`there is no model call ${call}`);
-  const { time, missed, model } = modelCall;
-  const request = requests[modelCall.request]?.block;
-  const blocks = pickBlocks(timeline, modelCall, words);
-  const reader = makeReader(blocks, words, open);
-  const strip = makeStrip(blocks, words, reader.openBlocks);
-  const sizes = sizesOf(timeline, modelCall);
-  const valueAt = (i: number) => {
-    const size = sizes[i] ?? 0;
-    return size < 0.5 ? "" : facts(whole(size), percent(size / modelCall.tokens));
-  };
-  const element = make(
-    "div",
-    { className: "cv-detail" },
-    make("h2", {}, words.atRequest(call + 1, modelCalls.length)),
-    make("p", {}, facts(describePrompt(timeline, call, words), model, time ? words.time(time) : "")),
-    missed ? make("p", {}, words.missed(missed)) : "",
-    strip.element,
-    reader.element,
-    makeKinds(timeline, words, valueAt),
-    makeLegend(listPaid(modelCall, words)),
-    request ? make("p", {}, words.requestOf(modelCall.request + 1, labelOf(request))) : "",
-    makeLargest(blocks, reader, words),
-  );
-  const showBlock = (id?: number) => {
-    strip.mark(id);
-    reader.show(id);
-  };
-  return { element, showBlock };
+  const segments = segmentsOf(call);
+  const sizes = sizesOf(call);
+  const parts = partNames.filter((part) => (sizes[part] ?? 0) >= 1);
+  const request = requests[call.request];
+  const blocks = segments.flatMap(({ block, size }: Segment) => (block ? { block, tokens: size } : []));
+  const describe = describeIn({ ...shown, selection: { ...shown.selection, call: index } });
+  const size = `${call.usage ? "" : "about "}${tokens(call.tokens)}`;
+  const cost = call.cost && dollars(sumOf(call.cost));
+  const title = `Call ${whole(index + 1)} of ${whole(modelCalls.length)}`;
+  const share = (part: Part) => `${whole(sizes[part] ?? 0)} (${percent((sizes[part] ?? 0) / call.tokens)})`;
+  return html`${heading(title, "call", index, modelCalls.length, link)}
+${facts(size, cost, call.model, call.time ? timeOf(call.time) : "")}
+${facts(sayPaid(call))}
+${request && requests.length > 1 ? facts(`for request ${whole(call.request + 1)}: ${labelOf(request.block)}`) : ""}
+${call.missed ? sayMissed(call.missed) : ""}
+<svg class="strip" height="30" role="group" aria-label="the blocks of the prompt">${drawBar({ segments, total: call.tokens, height: 30, describe })}</svg>
+${drawLegend(parts, share)}
+${showText(shown)}
+<h3>Its largest blocks</h3>
+${listBlocks(blocks, { ...shown, selection: { call: index } }, call.tokens)}`;
 }
 
-/** The largest blocks. Results of equal calls count as one. */
-function makeLargest(blocks: ShownBlock[], reader: Reader, words: Words): HTMLElement {
-  const keyOf = (shown: ShownBlock) => (shown.block?.kind === "result" ? callKey(shown.block.call) : idOf(shown));
-  const inFile = blocks.filter(({ block }) => block);
-  const groups = [...groupBy(inFile, keyOf).values()].map((all) => {
-    return { all, tokens: sum(all.map(({ tokens }) => tokens)) };
-  });
-  const sorted = groups.sort((a, b) => b.tokens - a.tokens);
-  const total = sum(blocks.map(({ tokens }) => tokens));
-  const textsFor = ({ all, tokens }: (typeof groups)[number]) => {
-    const [name = ""] = all.map((shown) => nameBlock(shown, words));
-    return [all.length > 1 ? `${name} × ${all.length}` : name, words.tokens(tokens), percent(tokens / total)];
-  };
-  const list = makeRows(sorted.slice(0, MOST_LISTED), textsFor, ({ all }) => reader.openBlocks(all));
-  return make("div", {}, make("h3", {}, words.largest), list);
+// --- a compaction ----------------------------------------------------------------------------------------------------
+
+const sizeOf = ({ tokens: size, isEstimate }: Side) => `${isEstimate ? "about " : ""}${whole(size)}`;
+
+export function showCompaction(shown: Shown, compaction: Compaction, index: number): Markup {
+  const { timeline, link } = shown;
+  const { before, after, trigger, modelCall } = compaction;
+  const [old, now] = [segmentsOf(before), segmentsOf(after)];
+  const total = Math.max(before.tokens, after.tokens);
+  const cost = compaction.cost && `its summary cost ${dollars(sumOf(compaction.cost))}`;
+  const own = { ...shown, selection: { ...shown.selection, compaction: index } };
+  const parts = partNames.filter((part) => [...old, ...now].some((segment) => segment.part === part));
+  const place = modelCall < timeline.modelCalls.length ? `before call ${whole(modelCall + 1)}` : "at the end";
+  const title = `Compaction ${index + 1} of ${timeline.compactions.length}, ${place}`;
+  return html`${heading(title, "compaction", index, timeline.compactions.length, link)}
+${facts(nameOfTrigger(trigger), `${sizeOf(before)} → ${sizeOf(after)} tokens`, cost)}
+<svg class="strip" height="${CHANGE_HEIGHT}" role="group" aria-label="the prompt before and after">${drawChange({ before: old, after: now, total, describe: describeIn(own) })}</svg>
+${drawLegend(parts)}
+${showText(shown)}
+${showChange(compaction, { ...own, selection: { compaction: index } })}
+${showLost(lostPaths(compaction))}`;
 }
 
-export function makeCompaction(
-  timeline: Timeline,
-  compaction: Compaction,
-  words: Words,
-  open: (block: number) => void,
-): Detail {
-  const { modelCall, before, after, trigger } = compaction;
-  const kept = keptBy(compaction);
-  const [old = [], left = []] = [before, after].map((side) =>
-    pickBlocks(timeline, side, words).map((shown) => ({ ...shown, isPale: shown.block && kept.has(shown.block) })),
-  );
-  const reader = makeReader([...old, ...left], words, open);
-  const largest = Math.max(before.tokens, after.tokens);
-  const upper = makeStrip(old, words, reader.openBlocks, before.tokens / largest);
-  const lower = makeStrip(left, words, reader.openBlocks, after.tokens / largest);
-  const changes = changesIn(timeline, compaction);
-  const losses = changes.map((tokens) => -tokens);
-  const size = words.fewer(tokensTaken(compaction));
-  const about = facts(words.triggers[trigger] ?? trigger, size, dollars(dollarsOf([compaction])));
-  const element = make(
-    "div",
-    { className: "cv-detail" },
-    make("h2", {}, words.atCompaction(modelCall + 1, timeline.modelCalls.length)),
-    make("p", {}, about),
-    makeLegend(listChanges(timeline, losses, words), words.taken),
-    makeLegend(listChanges(timeline, changes, words), words.added),
-    make("h3", {}, words.named(words.before, words.sized(before))),
-    upper.element,
-    make("h3", {}, words.named(words.after, words.sized(after))),
-    lower.element,
-    reader.element,
-    make("p", { className: "cv-quiet" }, words.pale),
-    makeKinds(timeline, words),
-    makeLost(lostPaths(compaction), words),
-  );
-  const showBlock = (id?: number) => {
-    for (const strip of [upper, lower]) strip.mark(id);
-    reader.show(id);
-  };
-  return { element, showBlock };
+function showChange(compaction: Compaction, shown: Shown): Markup {
+  if (compaction.before.length === 0)
+    return html`<p>The file begins here. What the prompt held before isn’t in it.</p>`;
+  const { left, came } = changeOf(compaction);
+  const kinds = (all: Sized[]) =>
+    byKind(all)
+      .map(({ name, tokens: size }) => `${name} (${whole(size)})`)
+      .join(", ");
+  const list = (title: string, all: Sized[]) => html`<section><h3>${title}: about ${tokens(tokensOf(all))}</h3>
+<p>${kinds(all)}</p>${listBlocks(all, shown, tokensOf(all))}</section>`;
+  return html`<div class="columns">${list("What left", left)}${list("What came", came)}</div>`;
 }
 
-/** What grew, largest first. */
-function listChanges(timeline: Timeline, changes: number[], words: Words): LegendItem[] {
-  const all = bandsOf(timeline, "context", words).map((band, i) => ({ ...band, tokens: changes[i] ?? 0 }));
-  const grown = all.filter(({ tokens }) => tokens >= 0.5).sort((a, b) => b.tokens - a.tokens);
-  return grown.map(({ name, colour, tokens }) => ({ name, colour, value: whole(tokens) }));
-}
-
-function makeLost(paths: string[], words: Words): HTMLElement {
-  const list = make("ul", { className: "cv-lost" }, ...paths.map((path) => make("li", {}, path)));
-  return make("div", { hidden: paths.length === 0 }, make("h3", {}, words.lost(paths.length)), list);
+function showLost(paths: string[]): Markup {
+  if (paths.length === 0) return html``;
+  const shown = paths.slice(0, MOST_PATHS).map((path) => html`<li>${path}</li>`);
+  const more = paths.length - shown.length;
+  return html`<h3>${counted(paths.length, "file path")} that the prompt no longer names, as far as the file shows</h3>
+<ul class="paths">${shown}${more > 0 ? html`<li>and ${whole(more)} more</li>` : ""}</ul>`;
 }

@@ -1,29 +1,20 @@
 /** Finds the paths that a summary lost: what named a file before it, and is named by nothing after it. */
 import { textOf } from "../trace/events.ts";
-import { blocksIn, type Compaction, type ContextBlock } from "../trace/timeline.ts";
+import { blocksIn, type Compaction } from "../trace/timeline.ts";
 
-/** A known extension tells a file from a route. */
+/** A known extension tells a file from a route. Without the first look behind, a long word would take forever. */
 const FILE =
-  /^([a-z]:)?[\w@~./-]+\.([cm]?[jt]sx?|jsonl?|mdx?|py|dart|arb|go|rs|ya?ml|toml|s?css|html|svg|sh|ps1|sql|txt|csv|xml|java|kts?|gradle|swift|rb|php|vue|svelte|c|cs|h|cpp|lock|env|ini|conf|omp)$/i;
-const WINDOWS_PATH = /\b[a-z]:(\\+[\w@~.-]+)+/gi;
-
-/** Words that may be a path, without the number of a line. */
-function wordsIn(block: ContextBlock): string[] {
-  const plain = textOf(block).replace(WINDOWS_PATH, (path) => path.replace(/\\+/g, "/"));
-  const words = plain.match(/[\w$#@~./-][\w$#@~./:,%-]*[\w$%]/g) ?? [];
-  return words.map((word) => word.replace(/(?<=\.[a-z]\w*)(:\d+)+$/i, ""));
-}
-
-const fileNameIn = (path: string) => path.slice(path.lastIndexOf("/") + 1);
+  /(?<![\w$@~.:\\/-])[\w$@~.:\\/-]*\.(?:[cm]?[jt]sx?|jsonl?|mdx?|py|dart|arb|go|rs|ya?ml|toml|s?css|html|svg|sh|ps1|sql|txt|csv|xml|java|kts?|gradle|swift|rb|php|vue|svelte|c|cs|h|cpp|lock|env|ini|conf)(?![\w\\/-]|\.\w)/gi;
+const LONGEST = 200; // characters of a path
 
 /** Returns each path once, in the order of the alphabet. */
 export function lostPaths({ before, after, isSummary }: Compaction): string[] {
   if (!isSummary) return [];
-  const left = blocksIn(after).flatMap(wordsIn);
-  const known = new Set(left.flatMap((word) => [fileNameIn(word), ...word.split(/[.:]/)]));
-  const words = new Set(blocksIn(before).flatMap(wordsIn));
-  const paths = [...words].filter((word) => word.length <= 200 && FILE.test(word) && !known.has(fileNameIn(word)));
-  return longestOf(paths).sort();
+  const found = new Set(blocksIn(before).flatMap((block) => textOf(block).match(FILE) ?? []));
+  const left = blocksIn(after).map(textOf).join("\n");
+  const isLost = (path: string) => !left.includes(path.slice(path.lastIndexOf("/") + 1));
+  const paths = [...found].filter((path) => path.length <= LONGEST && !path.includes("://"));
+  return longestOf(paths.map((path) => path.replace(/\\+/g, "/")).filter(isLost)).sort();
 }
 
 /** The same file may appear as src/a.ts and /app/src/a.ts. Keeps the longest path. */

@@ -1,15 +1,29 @@
-/** `npm run view` as a process of its own: what it opens, lists, serves and follows. */
+/** `npm run view` as a process of its own: what it opens and lists, and what its pages say. */
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { appendFileSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { get } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { linesOf, own, reply, text, user } from "../trace/test-lines.ts";
-import type { ListedSession } from "./sessions-list.ts";
-import type { LoadRequest, WorkerReply } from "./worker.ts";
+import { readTimeline } from "../trace/read-timeline.ts";
+import {
+  billed,
+  boundary,
+  claude,
+  claudeSession,
+  continued,
+  linesOf,
+  openedByCompaction,
+  own,
+  reply,
+  result,
+  text,
+  use,
+  user,
+} from "../trace/test-lines.ts";
+import { lostPaths } from "./lost.ts";
 
 const root = mkdtempSync(join(tmpdir(), "viewer-"));
 after(() => rmSync(root, { recursive: true }));
@@ -18,126 +32,247 @@ const program = fileURLToPath(new URL("view.ts", import.meta.url));
 const command = (path?: string) => ["--import", import.meta.resolve("tsx"), program, ...(path ? [path] : [])];
 const env = { ...process.env, BROWSER: "none" };
 
+/** Returns the texts of elements, without tags in them. */
+const textsOf = (page: string, tag: string) =>
+  [...page.matchAll(new RegExp(`<${tag}(?:\\s[^>]*)?>(.*?)</${tag}>`, "gs"))].map(([, content = ""]) =>
+    content
+      .replace(/<svg.*?<\/svg>|<.*?>/gs, "")
+      .replace(/\s+/g, " ")
+      .trim(),
+  );
+
 /** Starts `npm run view` and waits for its address. */
 async function serve(cwd: string, path?: string, INIT_CWD = cwd) {
   const child = spawn(process.execPath, command(path), { cwd, env: { ...env, INIT_CWD } });
-  const ended = new Promise((resolve) => child.on("close", resolve));
   after(() => child.kill());
   let errors = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
   const [, url = "", file = ""] = await new Promise<string[]>((resolve) => {
     child.stdout.setEncoding("utf8").on("data", (out: string) => resolve(/^(\S+) shows (.*);/.exec(out) ?? []));
   });
-  const get = async (path: string) => (await fetch(url + path)).text();
-  const listSessions = async (): Promise<ListedSession[]> => {
-    const lines = (await get("sessions")).trimEnd().split("\n");
-    return lines.map((line) => JSON.parse(line));
-  };
-  /** Returns what was printed on stderr. */
-  const end = async () => {
-    child.kill();
-    await ended;
-    return errors;
-  };
-  return { url, file, get, listSessions, end };
+  const open = async (path: string) => (await fetch(url + path)).text();
+  return { url, file, open, errors: () => errors };
 }
 
 /** A transcript of s06 with some model calls. */
 const transcript = (calls: number, request = "Look.") =>
   linesOf(own(user(request)), ...Array(calls).fill(own(reply(text("Done.")))));
 
-function write(file: string, content: string): void {
-  mkdirSync(dirname(file), { recursive: true });
-  writeFileSync(file, content);
+function write(file: string, content: string): string {
+  mkdirSync(dirname(join(root, file)), { recursive: true });
+  writeFileSync(join(root, file), content);
+  return join(root, file);
 }
+
+// --- what it opens ---------------------------------------------------------------------------------------------------
 
 test("the newest run opens, and a subagent is listed below its parent", async () => {
   const cwd = join(root, "repo");
   const offline = ".offline/.transcripts/transcript_200_8.jsonl";
   const child = ".offline/.transcripts/tasks/transcript_201_8.jsonl";
   const older = ".transcripts/transcript_100_7.jsonl";
-  for (const file of [older, offline, child]) write(join(cwd, file), transcript(1, `In ${file}.`));
+  for (const file of [older, offline, child]) write(`repo/${file}`, transcript(1, `In ${file}.`));
   utimesSync(join(cwd, older), 1, 1);
-  const { url, file, get, listSessions, end } = await serve(cwd);
-  assert.equal(file, `your newest session, ${offline}`);
-  const rows = (await listSessions()).map(({ file, parent, request, calls }) => [file, parent, request, calls]);
-  assert.deepEqual(rows, [
-    [offline, undefined, `In ${offline}.`, 1],
-    [child, offline, `In ${child}.`, 1],
-    [older, undefined, `In ${older}.`, 1],
-  ]);
-  assert.equal(await get("session"), readFileSync(join(cwd, offline), "utf8"));
-  for (const file of ["page.js", "worker.ts", "style.css"]) assert.ok((await get(file)).length > 1_000, file);
-  const statusOf = async (name: string) => (await fetch(`${url}session?file=${encodeURIComponent(name)}`)).status;
-  assert.deepEqual([await statusOf(child), await statusOf("/etc/passwd")], [200, 404]);
-  await end();
+  const { url, file, open } = await serve(cwd);
+  assert.equal(file, offline);
+  assert.match(await open(""), /without its 1 subagent · <a href="\/sessions">all 3 sessions</);
+  const list = await open("sessions");
+  assert.deepEqual(textsOf(list, "a"), [`In ${offline}.`, `In ${child}.`, `In ${older}.`]);
+  const [, link = ""] = /class="child"><a href="(.*?)".*<small>subagent · /.exec(list) ?? [];
+  const page = await open(link.replaceAll("&#38;", "&").slice(1));
+  assert.deepEqual(textsOf(page, "h1"), [`In ${child}.`]);
+  const outside = write("outside.jsonl", transcript(1));
+  assert.equal((await fetch(`${url}?file=${outside}`)).status, 404);
 });
 
-test("without a session of one's own the recorded demo opens, and the page has its name", async () => {
-  const { file, get, end } = await serve(mkdtempSync(join(root, "none-")));
-  assert.equal(file, "the recorded demo");
-  assert.match(await get(""), /&#34;opened&#34;:&#34;demo&#34;/);
-  await end();
+test("without a session of one's own the recorded demo opens", async () => {
+  const { file, open } = await serve(mkdtempSync(join(root, "none-")));
+  assert.match(file, /runs\/demo\.jsonl$/);
+  const page = await open("");
+  const [cost = "", largest = "", twice = "", compactions = ""] = textsOf(page, "dd");
+  assert.match(cost, /^69 model calls sent [\d,]+ tokens in all\. The file doesn’t say enough/);
+  assert.match(largest, /call 61, with 15,804 tokens, 99 % of the threshold\. It’s \d+ % results of read_file/);
+  assert.match(twice, /^No file was read again/);
+  assert.match(compactions, /^5 compactions took about/);
+  assert.doesNotMatch(page, /cost of each call/);
 });
 
-test("a path is one of the folder in which npm was started, and the page answers by both names of this machine", async () => {
-  write(join(root, "sub", "one.jsonl"), transcript(1));
-  const { url, file, end } = await serve(root, "one.jsonl", join(root, "sub"));
-  assert.equal(file, join(root, "sub", "one.jsonl"));
+test("a path is one of the folder in which npm was started, and only this machine's names are answered", async () => {
+  const one = write("sub/one.jsonl", transcript(1));
+  const { url, file } = await serve(root, "one.jsonl", join(root, "sub"));
+  assert.equal(file, one);
   const { port } = new URL(url);
   const statusOf = (host: string) =>
     new Promise((resolve) => get({ port, headers: { host } }, ({ statusCode }) => resolve(statusCode)));
   const hosts = [`localhost:${port}`, "localhost:8080", `127.0.0.1:${port}`, `example.com:${port}`];
   assert.deepEqual(await Promise.all(hosts.map(statusOf)), [200, 200, 200, 404]);
-  await end();
 });
 
-test("files that can't be shown are named on the page and in the terminal, and the newest good one opens", async () => {
-  const cwd = join(root, "bad");
+test("files that can't be shown are named in the list and in the terminal, and the newest good one opens", async () => {
   const contents = { "half.jsonl": `${transcript(2)}{"mess`, "empty.jsonl": "", "binary.jsonl": "\0\u0001PNG\0" };
-  for (const [name, content] of Object.entries(contents)) write(join(cwd, name), content);
-  utimesSync(join(cwd, "half.jsonl"), 1, 1);
-  const { file, listSessions, end } = await serve(cwd, cwd);
-  assert.equal(file, join(cwd, "half.jsonl"));
-  const rows = await listSessions();
-  const errors = await end();
-  for (const name of Object.keys(contents)) {
-    const row = rows.find((each) => each.file === join(cwd, name));
-    assert.ok(row?.problem, name);
-    assert.ok(errors.includes(`${join(cwd, name)} ${row.problem}`), errors);
-  }
-  const calls = rows.map((row) => row.calls);
-  assert.deepEqual(calls, [0, 0, 2]);
+  for (const [name, content] of Object.entries(contents)) write(`bad/${name}`, content);
+  utimesSync(join(root, "bad/half.jsonl"), 1, 1);
+  const { file, open, errors } = await serve(root, join(root, "bad"));
+  assert.equal(file, join(root, "bad/half.jsonl"));
+  assert.match(await open(""), /Line 4 of the file is broken/);
+  const list = await open("sessions");
+  for (const row of ["binary.jsonl<br><small>is binary", "empty.jsonl<br><small>is empty"])
+    assert.ok(list.includes(row), list);
+  for (const problem of ["binary.jsonl is binary", "empty.jsonl is empty"]) assert.ok(errors().includes(problem));
 });
 
-test("the worker follows a file that grows, starts over when it shrinks and reports that the server is gone", async () => {
-  const file = join(root, "growing.jsonl");
-  writeFileSync(file, transcript(2));
-  const { url, end } = await serve(root, file);
-  const answers: WorkerReply[] = [];
-  const shares: number[] = [];
-  let wake = () => {};
-  let ask: (event: { data: LoadRequest }) => void = () => {};
-  const self = { addEventListener: (_: string, listener: typeof ask) => (ask = listener) };
-  const postMessage = (answer: WorkerReply) => {
-    if ("progress" in answer) return shares.push(answer.progress);
-    answers.push(answer);
-    wake();
+test("a file that isn't a session, or isn't there, ends it with a message", () => {
+  const endsWith = (name: string) => {
+    const { status, stderr } = spawnSync(process.execPath, command(join(root, name)), { env, encoding: "utf8" });
+    return `${status} ${stderr}`;
   };
-  Object.assign(globalThis, { self, postMessage });
-  await import("./worker.ts");
-  const nextAnswer = async () => {
-    if (answers.length === 0) await new Promise<void>((resolve) => (wake = resolve));
-    const answer = answers.shift() ?? assert.fail();
-    return "modelCalls" in answer ? [answer.modelCalls.length, answer.isNew] : answer;
-  };
-  ask({ data: { name: "growing.jsonl", url: `${url}session`, isLive: true } });
-  assert.deepEqual(await nextAnswer(), [2, true]);
-  assert.deepEqual(shares.slice(0, 2), [0.5, 0.625]); // all of it is read, and the first of four lines is parsed
+  write("foreign.jsonl", '{"a":1}\n');
+  assert.match(
+    endsWith("foreign.jsonl"),
+    /^1 .*foreign\.jsonl holds no session of Claude Code or s06\n.*name a transcript/,
+  );
+  assert.match(endsWith("gone.jsonl"), /^1 .*gone\.jsonl does not exist; name a session file/);
+});
+
+// --- what a page says ------------------------------------------------------------------------------------------------
+
+/** A session of Claude Code in which every call reads a file. A compaction comes before the fifth. */
+function reading(calls: number, { model = "claude-opus-4-6", stop_reason = "tool_use" } = {}): string {
+  const lines: object[] = [claude(0, user(`See src/lost.ts, server.ts and <b>this</b>.${" ".repeat(400)}`))];
+  for (let i = 1; i <= calls; i++) {
+    const cached = i === 1 || i === 5 ? [0, 9_000] : [9_000, 100 * i];
+    const call = use(`t${i}`, "Read", { file_path: "/app/server.ts" });
+    lines.push(claude(i, { ...billed(`m${i}`, [...cached, 3, 2], call), model, stop_reason }));
+    lines.push(claude(i + 0.5, user([result(`t${i}`, `const retryLimit = ${i};\n`.repeat(20))])));
+    if (i === 2) lines.push(claude(2.7, user("Now the tests.")));
+    if (i === 4)
+      lines.push(boundary({ trigger: "auto" }), continued(4.7, "This session is continued: server.ts was read."));
+  }
+  return linesOf(...lines);
+}
+
+const files: Record<string, string> = {
+  "claude.jsonl": claudeSession,
+  "opened.jsonl": openedByCompaction,
+  "reading.jsonl": reading(6),
+  "unpriced.jsonl": reading(4, { model: "claude-opus-5-9" }),
+  "unfinished.jsonl": reading(4, { stop_reason: "" }),
+  "uncounted.jsonl": transcript(2),
+};
+for (const [name, content] of Object.entries(files)) write(`pages/${name}`, content);
+const pages = await serve(root, join(root, "pages"));
+const pageOf = (name: string, selection: object = {}) =>
+  pages.open(`?${new URLSearchParams({ file: join(root, "pages", name), ...selection })}`);
+const answersOf = async (name: string) => textsOf(await pageOf(name), "dd");
+
+test("the cost has its parts, its most expensive call, and what isn't known", async () => {
+  const [cost = ""] = await answersOf("reading.jsonl");
+  // in millionths: 36,000 × 0.5 to read, 19,500 × 6.25 to write, 18 × 5 without the cache, 12 × 25 for output
+  assert.match(cost, /^6 model calls cost \$0\.14: 87 % for writing to the prompt cache and 13 % for reading/);
+  assert.match(cost, /The most expensive is call 1, at \$0\.056\. The cost of 1 summary isn’t known\.$/);
+  const [unfinished = ""] = await answersOf("unfinished.jsonl");
+  assert.match(unfinished, /^4 model calls cost about \$/);
+  const [unpriced = ""] = await answersOf("unpriced.jsonl");
+  assert.match(unpriced, /^4 model calls sent 36,\d+ tokens in all\. The file doesn’t say enough/);
+  assert.doesNotMatch(await pageOf("unpriced.jsonl"), /\$\d|cost of each call/);
+});
+
+test("the largest prompt has what it's made of, and what of it isn't in the file", async () => {
+  const [, largest = ""] = await answersOf("claude.jsonl");
+  assert.match(largest, /^The largest is that of call 3, with 13,201 tokens\. It’s \d+ % results of Read/);
+  assert.match(largest, /About \d+ % isn’t in the file: system prompt, tools, and whatever else/);
+});
+
+test("what wasn't in the cache has a reason only if the file shows one", async () => {
+  const [, , twice = ""] = await answersOf("claude.jsonl");
+  assert.match(
+    twice,
+    /13,001 tokens weren’t in the prompt cache, for a reason that isn’t in the file \(most for call 3\)/,
+  );
+  const [, , uncounted = ""] = await answersOf("uncounted.jsonl");
+  assert.equal(uncounted, "The file doesn’t say what was in the prompt cache.");
+  const [, , hit = ""] = await answersOf("unpriced.jsonl");
+  assert.match(hit, /No call missed 2,000 tokens or more in the prompt cache\.$/);
+});
+
+test("a file counts as read again only if a compaction had taken what the same call returned", async () => {
+  const [, , twice = ""] = await answersOf("reading.jsonl");
+  assert.match(
+    twice,
+    /^Files were read again 1 time after a compaction had taken them \(\d+ tokens, first for call 6\)/,
+  );
+  const [, , none = ""] = await answersOf("unpriced.jsonl"); // read four times, but never taken
+  assert.match(none, /^No file was read again/);
+});
+
+test("no part is larger than the whole, and a compaction at the start of the file took what isn't in it", async () => {
+  const [, , , opened = ""] = await answersOf("opened.jsonl");
+  assert.equal(opened, "The file begins with a compaction. What that took isn’t in the file.");
+  const [, , , compactions = ""] = await answersOf("reading.jsonl");
+  const [all = 0, ...parts] = (compactions.match(/[\d,]+(?= tokens)|(?<=\()[\d,]+(?=\))/g) ?? []).map((each) =>
+    Number(each.replace(",", "")),
+  );
+  assert.ok(parts.length > 1 && parts.every((part) => part < all), compactions);
+  assert.match(compactions, /Right after compaction 1, the prompt no longer names 1 file path\./);
+});
+
+test("a call has its bar, its largest blocks, and the escaped text of one at a click", async () => {
+  const page = await pageOf("reading.jsonl", { call: 4 });
+  assert.ok(textsOf(page, "h2").includes("Call 4 of 6"));
+  assert.match(page, /9,403 tokens · \$0\.007 · claude-opus-4-6/);
+  const blocks = textsOf(page, "tr");
+  assert.match(blocks[0] ?? "", /^Read server\.ts \(2\) \(3\)/, "the results of one call count together");
+  const block = await pageOf("reading.jsonl", { call: 4, block: 1 });
+  assert.match(block, /<pre tabindex="0">See src\/lost\.ts, server\.ts and &#60;b&#62;this/);
+  assert.match(block, /sent with calls 1 to 4/);
+});
+
+test("a compaction has both bars, what left and came, and the paths that nothing names any more", async () => {
+  const page = await pageOf("reading.jsonl", { compaction: 1 });
+  assert.ok(textsOf(page, "h2").includes("Compaction 1 of 1, before call 5"));
+  assert.match(page, /summarized automatically · .*9,003 tokens/);
+  assert.match(page, /<path fill="var\(--summary\)" opacity/);
+  assert.match(textsOf(page, "h3").join(), /What left: about [\d,]+ tokens,What came: about \d+ token/);
+  assert.deepEqual(textsOf(/class="paths">.*?<\/ul>/s.exec(page)?.[0] ?? "", "li"), ["src/lost.ts"]); // server.ts is in the summary
+});
+
+test("lost paths are listed once, without routes, addresses and names, and on Windows as well", () => {
+  const words =
+    "In src/app.ts:12 the route /api/users/list answers parseUser, see https://example.com/docs/a.html, /work/src/app.ts and D:\\my-app\\src\\view.js.";
+  const [compaction = assert.fail()] = readTimeline(linesOf(claude(0, user(words)), continued(2))).compactions;
+  assert.deepEqual(lostPaths(compaction), ["/work/src/app.ts", "D:/my-app/src/view.js"]);
+});
+
+test("requests lead to their first call, with their calls and cost", async () => {
+  const page = await pageOf("reading.jsonl");
+  assert.match(page, /<a href="[^"]*call=3#chart">Now the tests\.<\/a><td>4 calls, \$0\.07\d*</);
+});
+
+test("an address without a call, a compaction or a page says so", async () => {
+  assert.match(await pageOf("reading.jsonl", { call: 9 }), /there is no call 9: the session has 6/);
+  assert.match(await pageOf("reading.jsonl", { compaction: 2 }), /there is no compaction 2: the session has 1/);
+  assert.match(await pages.open("other"), /there is no page \/other/);
+});
+
+test("a session that has grown shows its new calls when the page is loaded again", async () => {
+  const file = write("growing.jsonl", transcript(2));
+  const { open } = await serve(root, file);
+  assert.match(await open(""), /of 2<\/h2>/);
   appendFileSync(file, transcript(3).slice(transcript(2).length));
-  assert.deepEqual(await nextAnswer(), [3, false]);
-  writeFileSync(file, transcript(1));
-  assert.deepEqual(await nextAnswer(), [1, true]);
-  await end();
-  assert.ok(Object.hasOwn(Object(await nextAnswer()), "error"));
+  assert.match(await open(""), /of 3<\/h2>/);
+});
+
+test("in a long session calls share columns, and marks that would overlap are dots", async () => {
+  const calls = Array.from({ length: 1_000 }, (_, i) => {
+    const summarized = i % 50 === 49 ? [boundary({ trigger: "auto" }), continued(i)] : [];
+    return [
+      ...summarized,
+      claude(i, user(`Request ${i}.`)),
+      claude(i, billed(`m${i}`, [9_000, 10, 3, 10], text("Yes."))),
+    ];
+  });
+  const { open } = await serve(root, write("long.jsonl", linesOf(...calls.flat())));
+  const page = await open("?call=1000");
+  assert.equal(page.match(/class="column"/g)?.length, 334);
+  assert.equal(page.match(/<circle [^>]*r="5"/g)?.length, 20);
 });

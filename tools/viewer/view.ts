@@ -2,102 +2,30 @@
  * Shows in a browser what was in the context of a session. Nothing leaves this machine.
  *
  *     npm run view -- FILE      a transcript of s06 or a session of Claude Code
- *     npm run view -- FOLDER    lists the sessions in a folder and below, and opens the newest
- *     npm run view              opens your newest session in .transcripts/ or .offline/.transcripts/, or else the recorded demo
+ *     npm run view -- FOLDER    the newest session in a folder and below, and a list of the others
+ *     npm run view              your newest session in .transcripts/ or .offline/.transcripts/, or else the recorded demo
  *
- * The page follows a session that is still being written. BROWSER=none prints the address without opening a browser.
+ * Reload the page to see more of a session that is still being written. BROWSER=none prints the address without opening a browser.
  */
 import { spawn } from "node:child_process";
-import { createReadStream, existsSync, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { basename, dirname, join } from "node:path";
-import { pipeline } from "node:stream/promises";
-import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
-import { filesIn, newestFirst, readSessionFile, sessionFiles, subagentsIn, userPath } from "../trace/files.ts";
-import { timelineOf } from "../trace/read-timeline.ts";
-import { readRecording } from "../trace/recording.ts";
-import { escapeHtml } from "./format.ts";
-import { labelOf } from "./labels.ts";
-import { WORDS } from "./languages.ts";
-import { totalCost } from "./large-figures.ts";
-import type { ListedSession, Served } from "./sessions-list.ts";
+import { basename } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import { html, type Markup } from "../draw/markup.ts";
+import { selectionIn } from "./address.ts";
+import { makePage, makeSessionPage } from "./page.ts";
+import { findSessions, listRows, openSession, placesToSearch, type SessionName } from "./sessions.ts";
+import { counted } from "./words.ts";
 
-const HERE = fileURLToPath(new URL(".", import.meta.url));
-const OWN = [".transcripts", join(".offline", ".transcripts")];
-const MOST_LISTED = 100; // sessions, not counting subagents
-
-type Search = { places: string[]; opened: Served["opened"]; isFolder: boolean };
-
-function placesToSearch(path?: string): Search {
-  if (path !== undefined) {
-    const place = userPath(path);
-    const isFolder = statSync(place, { throwIfNoEntry: false })?.isDirectory() ?? false;
-    return { places: [place], opened: "file", isFolder };
+/** Returns the newest session that can be shown, and names those that can't. Throws if there is none. */
+function firstGood(files: string[]): string {
+  for (const file of files) {
+    const session = openSession(file);
+    if ("timeline" in session) return file;
+    console.error(`${file} ${session.problem}`);
   }
-  const own = OWN.filter((folder) => existsSync(folder) && filesIn(folder).length > 0);
-  if (own.length > 0) return { places: own, opened: "newest", isFolder: false };
-  return { places: [join(HERE, "../docs/runs/demo.jsonl")], opened: "demo", isFolder: false };
+  throw new Error("there is nothing to show; name a transcript of s06, a session of Claude Code, or a folder of them");
 }
-
-/** Returns the sessions, newest first, each followed by its subagents. Throws if there are none. */
-function findSessions({ places }: Search): { file: string; parent?: string }[] {
-  const main = newestFirst(places.flatMap(sessionFiles)).slice(0, MOST_LISTED);
-  const folders = places.map((place) => (statSync(place).isFile() ? dirname(place) : place));
-  const children = folders.flatMap(subagentsIn).filter(({ file }) => !main.includes(file));
-  return main.flatMap((file) => [{ file }, ...children.filter(({ parent }) => parent === file)]);
-}
-
-const LARGE = 1_000_000; // bytes: it could take half a minute to read such a file just to know that it's a session
-const isSession = (file: string) => statSync(file).size > LARGE || readSessionFile(file).recording !== undefined;
-
-/** Yields a row of JSON as soon as each session has been read. */
-async function* listSessions(files: { file: string; parent?: string }[]): AsyncGenerator<string> {
-  for (const each of files) {
-    const { recording, problem } = readSessionFile(each.file);
-    if (problem) console.error(`${each.file} ${problem}`);
-    const timeline = timelineOf(recording ?? readRecording(""));
-    const { modelCalls, compactions, requests, blocks } = timeline;
-    const first = requests[0]?.block ?? blocks[0];
-    const request = first ? labelOf(first) : "";
-    const time = modelCalls.at(-1)?.time ?? statSync(each.file).mtimeMs;
-    const counts = { calls: modelCalls.length, compactions: compactions.length, dollars: totalCost(timeline) };
-    yield `${JSON.stringify({ ...each, problem, time, request, ...counts } satisfies ListedSession)}\n`;
-  }
-}
-
-/** Sends a session unless the browser already has this version. */
-async function sendSession(file: string, known: string | undefined, response: ServerResponse): Promise<void> {
-  const { size, mtimeMs } = statSync(file);
-  const etag = `"${size}-${mtimeMs}"`;
-  if (known === etag) response.writeHead(304).end();
-  else {
-    const stream = createReadStream(file, { end: Math.max(0, size - 1) }); // the file may grow meanwhile
-    await pipeline(stream, response.writeHead(200, { etag, "content-length": size }));
-  }
-}
-
-/** Bundles the page's files. main.ts loads the worker by the URL of its source, so the bundle is served under that name. */
-async function bundle(): Promise<Map<string, string>> {
-  const entryPoints = ["page.ts", "worker.ts", "style.css"].map((name) => join(HERE, name));
-  const options = { bundle: true, minify: true, format: "esm", write: false } as const;
-  const { outputFiles } = await build({ ...options, entryPoints, outdir: HERE });
-  return new Map(outputFiles.map(({ path, text }) => [`/${basename(path).replace("worker.js", "worker.ts")}`, text]));
-}
-
-const makePage = (served: Served) => `<!doctype html>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>${escapeHtml(basename(served.file))}</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="style.css">
-<style>
-  :root { background: light-dark(#fff, #1b1b1f); color-scheme: light dark; font-family: ui-sans-serif, system-ui, sans-serif; }
-  body { margin: 12px; }
-</style>
-<script type="module" src="page.js"></script>
-<main data-served="${escapeHtml(JSON.stringify(served))}"></main>
-`;
 
 function openBrowser(url: string): void {
   if (process.env.BROWSER === "none") return;
@@ -111,43 +39,82 @@ function openBrowser(url: string): void {
 /** Any other name of the host is a web site pointed at this port. */
 const isOwn = ({ headers }: IncomingMessage) => /^(127\.0\.0\.1|localhost)(:\d+)?$/.test(headers.host ?? "");
 
-async function main(): Promise<void> {
-  if (process.argv[2] === "--help")
-    return console.log("npm run view -- [FILE or FOLDER]   without one: your newest session, or the demo");
-  const search = placesToSearch(process.argv[2]);
-  const { opened, isFolder } = search;
-  let sessions = findSessions(search);
-  const [newest] = sessions;
-  const { file = "" } = sessions.find((each) => isSession(each.file)) ?? newest ?? {};
-  const files = (await bundle()).set("/", makePage({ file, opened, count: sessions.length, isOpen: isFolder }));
-  const types: Record<string, string> = { "/": "text/html", "/style.css": "text/css" };
-  async function respond({ url = "", headers }: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { pathname, searchParams } = new URL(url, "http://127.0.0.1");
-    const asked = searchParams.get("file") ?? file;
-    const isListed = sessions.some((each) => each.file === asked);
-    const text = files.get(pathname);
-    if (pathname === "/sessions") {
-      sessions = findSessions(search);
-      await pipeline(listSessions(sessions), response);
-    } else if (pathname === "/session" && isListed) await sendSession(asked, headers["if-none-match"], response);
-    else if (text)
-      response.setHeader("content-type", `${types[pathname] ?? "text/javascript"}; charset=utf-8`).end(text);
-    else response.writeHead(404).end();
+const HEADERS = {
+  "content-type": "text/html; charset=utf-8",
+  "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:",
+};
+
+/** Where sessions are, those that were found last, and the one that opens first. */
+type Opened = { places: string[]; sessions: SessionName[]; first: string };
+
+/** Throws if there is nothing at this address. */
+function sessionPage(query: URLSearchParams, { sessions, first }: Opened): Markup {
+  const file = query.get("file") ?? first;
+  if (!sessions.some((each) => each.file === file)) throw new Error(`${file} isn't one of the sessions`);
+  const session = openSession(file);
+  if ("problem" in session) throw new Error(`${file} ${session.problem}`);
+  const subagents = sessions.filter(({ parent }) => parent === file).length;
+  const about = { name: basename(file), file: file === first ? undefined : file, sessions: sessions.length, subagents };
+  return makeSessionPage({ ...session, ...about }, selectionIn(query));
+}
+
+/** Sends the list row by row, since some sessions take long to read. */
+async function sendList(response: ServerResponse, opened: Opened): Promise<void> {
+  const sessions = findSessions(opened.places);
+  opened.sessions = sessions;
+  const gap = "<!-- rows -->";
+  const title = counted(sessions.length, "session");
+  const heading = html`<header><h1>${title}</h1><p class="facts">${opened.places.join(", ")}</p></header>`;
+  const body = html`${heading}<main>${{ markup: gap }}</main>`;
+  const [head = "", tail = ""] = makePage(title, body).markup.split(gap);
+  response.writeHead(200, HEADERS).write(head);
+  for (const { markup } of listRows(sessions)) {
+    response.write(markup);
+    await setImmediate();
   }
+  response.end(tail);
+}
+
+async function respond({ url = "" }: IncomingMessage, response: ServerResponse, opened: Opened): Promise<void> {
+  try {
+    const { pathname, searchParams } = new URL(url, "http://127.0.0.1");
+    if (pathname === "/sessions") return await sendList(response, opened);
+    if (pathname !== "/") throw new Error(`there is no page ${pathname}`);
+    const page = sessionPage(searchParams, opened);
+    response.writeHead(200, HEADERS).end(page.markup);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : `${error}`;
+    const page = makePage(
+      "Not found",
+      html`<main><h1>Not found</h1><p>${reason}</p><p><a href="/">back</a></p></main>`,
+    );
+    if (response.headersSent) response.end();
+    else response.writeHead(404, HEADERS).end(page.markup);
+  }
+}
+
+function serve(path?: string): void {
+  const places = placesToSearch(path);
+  const sessions = findSessions(places);
+  const opened = { places, sessions, first: firstGood(sessions.map(({ file }) => file)) };
   const server = createServer((request, response) => {
-    if (isOwn(request))
-      respond(request, response).catch(() => response.destroy()); // the file or the page is gone
+    if (isOwn(request)) void respond(request, response, opened);
     else response.writeHead(404).end();
   });
   server.listen(0, "127.0.0.1", () => {
     const address = server.address();
     const url = `http://127.0.0.1:${typeof address === "object" ? address?.port : ""}/`;
-    console.log(`${url} shows ${WORDS.en.opened[opened](file)}; Ctrl-C ends it`);
+    console.log(`${url} shows ${opened.first}; Ctrl-C ends it`);
     openBrowser(url);
   });
 }
 
-main().catch((error: Error) => {
-  console.error(error.message);
+try {
+  const [path] = process.argv.slice(2);
+  if (path === "--help")
+    console.log("npm run view -- [FILE or FOLDER]   without one: your newest session, or the demo");
+  else serve(path);
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
   process.exitCode = 1;
-});
+}

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import GithubSlugger from "github-slugger";
-import { type DefaultTheme, defineConfig, type MarkdownRenderer, postcssIsolateStyles } from "vitepress";
+import { type DefaultTheme, defineConfig, type MarkdownRenderer } from "vitepress";
 import { addressOf, english, englishOnly, nameOf, REPOSITORY, ROOT, titleOf, withClone } from "./files.ts";
 
 /** Splits Chinese, which has no spaces, into words. VitePress stores the function as text, so it can't use anything outside. */
@@ -12,15 +12,14 @@ function tokenize(text: string): string[] {
 }
 
 const FOOTER = {
-  "": "MIT license. This site loads nothing from elsewhere, and what you open in the viewer stays in your browser.",
-  "zh/": "MIT 许可证。本站不加载任何外部资源；在查看器中打开的文件不会离开你的浏览器。",
+  "": "MIT license. This site loads nothing from elsewhere.",
+  "zh/": "MIT 许可证。本站不加载任何外部资源。",
 };
 /** Titles in the menu that aren't those of the pages. */
 const TITLES: Record<string, Record<string, string>> = {
-  "": { readme: "Start here", viewer: "Context viewer" },
+  "": { readme: "Start here" },
   "zh/": {
     readme: "从这里开始",
-    viewer: "上下文查看器",
     contributing: "参与贡献",
     api: "本地 API",
     benchmarks: "遗忘的代价",
@@ -28,7 +27,7 @@ const TITLES: Record<string, Record<string, string>> = {
     python: "Python → TypeScript",
   },
 };
-const HANDS_ON = ["viewer", "readme", "running", "servers", "contributing", "security"];
+const HANDS_ON = ["readme", "running", "servers", "contributing", "security"];
 
 function itemOf(prefix: string, name: string) {
   const isTranslated = !englishOnly.includes(name);
@@ -83,7 +82,7 @@ function localeOf(prefix: "" | "zh/") {
       : "How coding agents work: six scripts to read in one evening",
     themeConfig: {
       siteTitle: prefix ? "六课读懂 agent" : "Six lessons",
-      nav: ["lessons", "words", "viewer"].map((name) => itemOf(prefix, name)),
+      nav: ["lessons", "words"].map((name) => itemOf(prefix, name)),
       sidebar: menuOf(prefix),
       footer: { message: FOOTER[prefix] },
       ...(prefix && ZH),
@@ -91,23 +90,19 @@ function localeOf(prefix: "" | "zh/") {
   };
 }
 
-/** Changes a page for the site: the menu replaces most of the first line of links, and the demo's picture opens the viewer. */
-function adapt(text: string, file: string): string {
-  const prefix = file.includes("/zh/") ? "zh/" : "";
+/** Changes a page for the site, whose menu replaces most of the first line of links. */
+function adapt(text: string): string {
   const isKept = REPOSITORY ? /\.ts\)|benchmarks/ : /benchmarks/;
-  return withClone(text)
-    .replace(/^(# .*\n(?:<!--.*\n)?\n)((?:\[|\*\*).* · (?:.*\n)+?)\n/, (_, title, line: string) => {
-      const links = line.match(/\[[^\]]+\]\([^)]*\)/g) ?? [];
-      return `${title}${links.filter((link) => isKept.test(link)).join(" · ")}\n\n`;
-    })
-    .replace(/^<picture>.*figures\/demo.*$/m, `[$&](/${prefix}viewer.html)`)
-    .replace("<!-- site: the loop, step by step -->", "<LoopStepper />");
+  return withClone(text).replace(/^(# .*\n(?:<!--.*\n)?\n)((?:\[|\*\*).* · (?:.*\n)+?)\n/, (_, title, line: string) => {
+    const links = line.match(/\[[^\]]+\]\([^)]*\)/g) ?? [];
+    return `${title}${links.filter((link) => isKept.test(link)).join(" · ")}\n\n`;
+  });
 }
 
 function configure(md: MarkdownRenderer): void {
   const fileOf = (env: { path: string; realPath?: string }) => relative(ROOT, env.realPath ?? env.path);
   md.core.ruler.before("normalize", "adapt", (state) => {
-    state.src = adapt(state.src, fileOf(state.env));
+    state.src = adapt(state.src);
   });
   md.core.ruler.push("addresses", ({ tokens, env }) => {
     for (const token of tokens.flatMap(({ children }) => children ?? [])) {
@@ -165,11 +160,6 @@ export default defineConfig({
     for (const name of englishOnly) writeFileSync(join(outDir, `zh/${name}.html`), toFront); // for the language switch
   },
   vite: {
-    css: { postcss: { plugins: [postcssIsolateStyles({ includeFiles: [/vp-doc\.css/] })] } }, // keeps them off the viewer
-    build: {
-      assetsInlineLimit: 0,
-      chunkSizeWarningLimit: 2000,
-      rollupOptions: { onwarn: (warning, warn) => warning.code !== "INVALID_ANNOTATION" && warn(warning) }, // zod has some
-    },
+    build: { assetsInlineLimit: 0 }, // figures stay files
   },
 });

@@ -7,7 +7,7 @@ import type { AxeResults } from "axe-core";
 import { inTab, PHONE, WIDE } from "./browser.ts";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const NAMES = ["index", "s01_agent_loop", "s06_context_compact", "words", "benchmarks", "viewer"];
+const NAMES = ["index", "s01_agent_loop", "s06_context_compact", "words", "benchmarks"];
 // VitePress' search button also shows its key
 const OPTIONS = { resultTypes: ["violations"], rules: { "label-content-name-mismatch": { enabled: false } } };
 

@@ -1,14 +1,10 @@
 import { inBrowser, type Theme } from "vitepress";
 import DefaultTheme from "vitepress/theme-without-fonts";
-import ContextViewer from "./ContextViewer.vue";
-import LoopStepper from "./LoopStepper.vue";
 import "./style.css";
 
 export default {
   extends: DefaultTheme,
-  enhanceApp({ app, router, siteData }) {
-    app.component("ContextViewer", ContextViewer);
-    app.component("LoopStepper", LoopStepper);
+  enhanceApp({ router, siteData }) {
     if (!inBrowser) return;
     // the language switch leads to the same page, which might be only in English
     const { base, themeConfig } = siteData.value;

@@ -1,0 +1,145 @@
+/** Draws a run as stacked areas: what each prompt was made of, call by call, with a mark at each compaction. */
+import { sum } from "../trace/numbers.ts";
+import { html, type Markup } from "./markup.ts";
+import { partNames, type Sizes } from "./parts.ts";
+
+/** A model call, or several in a long run. */
+export type Column = { sizes: Sizes; cost?: number; title?: string; href?: string };
+/** `after` is the number of columns before it. A mark without a label is a dot. */
+export type Mark = { after: number; label?: string; title?: string; href?: string };
+export type Chart = {
+  columns: Column[];
+  marks: Mark[];
+  threshold?: number;
+  ends: [first: string, last: string]; // labels of the axis
+  chosen?: { from: number; to: number; label: string }; // in columns: both are the same between two of them
+  costLabel?: (dollars: number) => string; // draws the costs as well
+};
+
+// in pixels
+/** The space that labels and marks take beside the chart. */
+export const MARGIN = { left: 42, right: 6 };
+const [TOP, PLOT] = [24, 204];
+const [COST_GAP, COST, AXIS] = [30, 44, 24];
+
+const hasCost = ({ columns, costLabel }: Chart) => costLabel !== undefined && columns.some(({ cost }) => cost);
+const bottomOf = (chart: Chart) => TOP + PLOT + (hasCost(chart) ? COST_GAP + COST : 0);
+export const chartHeight = (chart: Chart) => bottomOf(chart) + AXIS;
+
+const totalOf = ({ sizes }: Column) => sum(Object.values(sizes));
+const topOf = ({ columns, threshold = 0 }: Chart) => Math.max(threshold, ...columns.map(totalOf));
+const heightOf = (tokens: number, chart: Chart) => (PLOT * tokens) / topOf(chart);
+
+/** Fills the width of the SVG around it. */
+export function drawChart(chart: Chart): Markup {
+  return html`${drawGrid(chart)}
+${stretched(chart, TOP, PLOT, drawAreas(chart))}
+${hasCost(chart) ? drawCosts(chart) : ""}
+${stretched(chart, TOP, bottomOf(chart) - TOP, drawColumns(chart))}
+${hasCost(chart) ? html`<text y="${TOP + PLOT + COST_GAP - 7}">cost of each call</text>` : ""}
+${drawThreshold(chart)}
+${chart.marks.map((mark) => drawMark(mark, chart))}
+${drawAxis(chart)}`;
+}
+
+/** Holds areas, where a column is 1 wide. Whatever keeps its shape is outside, at percentages of the width. */
+const stretched = ({ columns }: Chart, y: number, height: number, content: Markup[]) =>
+  html`<svg y="${y}" width="100%" height="${height}" viewBox="0 0 ${columns.length} ${height}" preserveAspectRatio="none">${content}</svg>`;
+
+const percentOf = (columns: number, chart: Chart) => `${((100 * columns) / chart.columns.length).toFixed(2)}%`;
+
+// --- areas -----------------------------------------------------------------------------------------------------------
+
+function drawArea(colour: string, heights: number[], top: number): Markup {
+  const steps = heights.map((height, i) => `V${(top - height).toFixed(1)}H${i + 1}`).join("");
+  return html`<path fill="var(--${colour})" d="M0,${top}${steps}V${top}Z"/>`;
+}
+
+/** Draws each part down to the axis, over those above it, so that no gap shows between two parts. */
+function drawAreas(chart: Chart): Markup[] {
+  const parts = partNames.filter((part) => chart.columns.some(({ sizes }) => sizes[part]));
+  const areas = parts.map((part, i) => {
+    const below = parts.slice(0, i + 1);
+    const tokens = chart.columns.map(({ sizes }) => sum(below.map((each) => sizes[each] ?? 0)));
+    const heights = tokens.map((each) => heightOf(each, chart));
+    return drawArea(part, heights, PLOT);
+  });
+  return areas.reverse();
+}
+
+function drawCosts(chart: Chart): Markup {
+  const costs = chart.columns.map(({ cost }) => cost ?? 0);
+  const most = Math.max(...costs);
+  const y = TOP + PLOT + COST_GAP;
+  const heights = costs.map((cost) => (COST * cost) / most);
+  return html`<text class="quiet end" x="-8" y="${y + 10}">${chart.costLabel?.(most)}</text>
+${stretched(chart, y, COST, [drawArea("quiet", heights, COST)])}`;
+}
+
+/** Covers each column with what can be clicked. */
+function drawColumns(chart: Chart): Markup[] {
+  const height = bottomOf(chart) - TOP;
+  const links = chart.columns.map(({ title, href }, x) => {
+    const rect = html`<rect class="column" x="${x}" width="1" height="${height}"><title>${title}</title></rect>`;
+    return href ? html`<a href="${href}" tabindex="-1">${rect}</a>` : html``;
+  });
+  const { from, to } = chart.chosen ?? {};
+  const chosen = from === undefined ? html`` : html`<path class="chosen" d="M${from},0V${height}H${to}V0Z"/>`;
+  return [chosen, ...links];
+}
+
+// --- lines, marks and labels -----------------------------------------------------------------------------------------
+
+const inThousands = (tokens: number) => (tokens === 0 ? "0" : `${Number((tokens / 1_000).toFixed(1))}K`);
+
+/** Returns the distance between two lines of the grid, of which there are five at most. */
+function stepFor(top: number): number {
+  const unit = 10 ** Math.floor(Math.log10(top / 5));
+  return unit * ([1, 2, 4, 5].find((step) => step * unit * 5 >= top) ?? 10);
+}
+
+function drawGrid(chart: Chart): Markup[] {
+  const step = stepFor(topOf(chart));
+  const lines = Array.from({ length: Math.floor(topOf(chart) / step) + 1 }, (_, i) => i * step);
+  return lines.map((tokens) => {
+    const y = TOP + PLOT - heightOf(tokens, chart);
+    return html`<line class="grid" x2="100%" y1="${y}" y2="${y}"/><text class="quiet end" x="-8" y="${y + 4.5}">${inThousands(tokens)}</text>`;
+  });
+}
+
+function drawThreshold(chart: Chart): Markup | undefined {
+  if (!chart.threshold) return undefined;
+  const y = TOP + PLOT - heightOf(chart.threshold, chart);
+  return html`<line class="threshold" x2="100%" y1="${y}" y2="${y}"/>`;
+}
+
+/** Sits on the columns beside it. */
+function drawMark({ after, label, title, href }: Mark, chart: Chart): Markup {
+  const beside = chart.columns.slice(Math.max(0, after - 1), after + 1).map(totalOf);
+  const x = percentOf(after, chart);
+  const y = TOP + PLOT - heightOf(Math.max(...beside), chart) - (label ? 13 : 8);
+  const text = label ? html`<text x="${x}" y="${y + 4.5}">${label}</text>` : "";
+  const circle = html`<circle cx="${x}" cy="${y}" r="${label ? 10 : 5}"/>`;
+  const mark = html`<g class="mark">${circle}${text}<title>${title}</title></g>`;
+  return href ? html`<a href="${href}" tabindex="-1">${mark}</a>` : mark;
+}
+
+/** Labels both ends and the chosen column, unless an end is too close to it. */
+function drawAxis(chart: Chart): Markup[] {
+  const { columns, ends, chosen } = chart;
+  const share = chosen ? (chosen.from + chosen.to) / 2 / columns.length : undefined;
+  const labels = [
+    { text: ends[0], at: 0, name: "quiet" },
+    { text: ends[1], at: 1, name: "quiet end" },
+  ].filter(({ at }) => share === undefined || Math.abs(at - share) > 0.3);
+  if (chosen && share !== undefined) {
+    const { from, to, label: text } = chosen;
+    if (share < 0.15) labels.push({ text, at: from / columns.length, name: "strong" });
+    else if (share > 0.85) labels.push({ text, at: to / columns.length, name: "strong end" });
+    else labels.push({ text, at: share, name: "strong middle" });
+  }
+  const y = bottomOf(chart) + 17;
+  return labels.map(({ text, at, name }) => {
+    return html`<text class="${name}" x="${(100 * at).toFixed(2)}%" y="${y}">${text}</text>`;
+  });
+}

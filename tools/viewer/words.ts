@@ -1,0 +1,62 @@
+/** Names blocks, and writes numbers as the pages show them. */
+import { PARTS, partOf } from "../draw/parts.ts";
+import { type Block, textOf, withoutTags } from "../trace/events.ts";
+import { whole } from "../trace/numbers.ts";
+import type { Timeline } from "../trace/timeline.ts";
+
+export const counted = (count: number, one: string, many = `${one}s`) => `${whole(count)} ${count === 1 ? one : many}`;
+export const percent = (share: number) => (share > 0 && share < 0.005 ? "<1 %" : `${Math.round(100 * share)} %`);
+export const tokens = (count: number) => counted(Math.round(count), "token");
+export const timeOf = (time: number) =>
+  new Date(time).toLocaleString("en-US", { dateStyle: "medium", timeStyle: "short" });
+
+export function dollars(value: number): string {
+  if (value > 0 && value < 0.0005) return "less than $0.001";
+  return `$${value.toFixed(value < 0.0995 ? 3 : 2)}`;
+}
+
+/** Writes `a, b and c`. */
+export const listed = (items: string[]) => items.join(", ").replace(/, ([^,]*)$/, " and $1");
+
+const LONGEST = 120; // characters of a name
+
+const headline = (text: string): string => text.trimStart().slice(0, LONGEST).split("\n", 1)[0] ?? "";
+
+/** Names a call or its result after the tool and the first text among the arguments. */
+export function labelOf(block: Block): string {
+  if (block.kind === "file") return headline(block.path);
+  if (block.kind === "request") return headline(withoutTags(block.text) || block.text);
+  if (block.kind === "client") return headline(block.text.replace(/^\s*<([a-z-]+)[^>]*>\s*/, "$1: "));
+  if (block.kind !== "call" && block.kind !== "result") return headline(textOf(block));
+  const { name, input } = block.call;
+  const argument = Object.values(input).find((value) => typeof value === "string");
+  return `${name || "a call that isn't in the file"} ${headline(argument ?? "")}`;
+}
+
+const ONE: Partial<Record<Block["kind"], string>> = {
+  call: "call of ",
+  client: "client: ",
+  file: "restored file: ",
+  reply: "reply: ",
+  request: "request: ",
+  thinking: "thinking: ",
+};
+/** A result has the name of its call. Paths are relative to the session's folder. */
+export const nameOf = (block: Block, { cwd }: Timeline): string =>
+  block.kind === "summary" ? "summary" : `${ONE[block.kind] ?? ""}${labelOf(block).replaceAll(`${cwd}/`, "")}`;
+
+/** Names what a block is: its part, or the tool that a result is from. */
+export const kindOf = (block: Block): string =>
+  block.kind === "result" && block.call.name ? `results of ${block.call.name}` : PARTS[partOf(block)];
+
+const TRIGGERS: Record<string, string> = {
+  tool: "summarized, as the model asked",
+  manual: "summarized, as the user asked",
+  recovery: "summarized, because the prompt was too long",
+  micro: "old results cleared",
+  rejected: "messages taken out that the API rejected",
+  refused: "messages taken out after a refusal",
+  clear: "the user started over",
+  auto: "summarized automatically",
+};
+export const nameOfTrigger = (trigger: string): string => TRIGGERS[trigger] ?? trigger;
