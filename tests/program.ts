@@ -8,7 +8,7 @@ import { text } from "node:stream/consumers";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import type { Failure, Reply } from "../tools/api/server.ts";
+import type { Failure, Reply } from "../offline/api/server.ts";
 import { newServer } from "./server.ts";
 import { type Files, writeFiles } from "./workspace.ts";
 

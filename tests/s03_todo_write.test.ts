@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 import type { Messages } from "../agents/s03_todo_write.ts";
-import { bash, call, say, use } from "../tools/api/said.ts";
+import { bash, call, say, use } from "../offline/api/said.ts";
 import { useServer } from "./server.ts";
 import { blocksOf, goOn, onEach, resultsIn, turn } from "./turn.ts";
 import { useWorkspace } from "./workspace.ts";

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { beforeEach, test } from "node:test";
-import { bash, call, say, use, user } from "../tools/api/said.ts";
-import type { Reply } from "../tools/api/server.ts";
+import { bash, call, say, use, user } from "../offline/api/said.ts";
+import type { Reply } from "../offline/api/server.ts";
 import { interruptWait, WAIT } from "./program.ts";
 import { expectRejection, PASS, useServer } from "./server.ts";
 import { goOn, onEach, resultsIn, textsIn, turn } from "./turn.ts";

@@ -5,7 +5,7 @@ import { cpSync, mkdirSync, readdirSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { call, say, use } from "../tools/api/said.ts";
+import { call, say, use } from "../offline/api/said.ts";
 import { start } from "./program.ts";
 import { useServer } from "./server.ts";
 import { goOn, onEach, resultsIn, turn } from "./turn.ts";

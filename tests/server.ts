@@ -1,8 +1,8 @@
 /** Strict servers for tests. Each request that they reject fails the suite, unless a test has announced it. */
 import assert from "node:assert/strict";
 import { after } from "node:test";
-import { type Failure, type Reply, type Server, scripted, startServer } from "../tools/api/server.ts";
-import { DEFAULTS } from "../tools/lesson/start.ts";
+import { type Failure, type Reply, type Server, scripted, startServer } from "../offline/api/server.ts";
+import { DEFAULTS } from "../offline/start.ts";
 
 /** The server of this process, once useServer has run. */
 export let server: Server;

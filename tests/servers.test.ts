@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { beforeEach, test } from "node:test";
-import { QUIRKS } from "../tools/api/quirks.ts";
-import { bash, call, say, use } from "../tools/api/said.ts";
+import { QUIRKS } from "../offline/api/quirks.ts";
+import { bash, call, say, use } from "../offline/api/said.ts";
 import { expectRejection, useServer } from "./server.ts";
 import { goOn, load, type Messages, optionsFor, resultsIn, textsOf, turn, watch } from "./turn.ts";
 import { emptyWorkspace, useWorkspace } from "./workspace.ts";

@@ -5,8 +5,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { test } from "node:test";
-import { bash, call, say } from "../tools/api/said.ts";
-import { lessonFile, ROOT, runLesson, startLesson } from "../tools/lesson/start.ts";
+import { bash, call, say } from "../offline/api/said.ts";
+import { lessonFile, ROOT, runLesson, startLesson } from "../offline/start.ts";
 import { newServer } from "./server.ts";
 import { newFolder } from "./workspace.ts";
 

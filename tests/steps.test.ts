@@ -8,8 +8,8 @@ import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { diffLines } from "diff";
+import { ROOT, TSX } from "../offline/start.ts";
 import { codeOf, readLessons } from "../tools/lesson/source.ts";
-import { ROOT, TSX } from "../tools/lesson/start.ts";
 import { newFolder } from "./workspace.ts";
 
 /** The tutorial's names that each lesson exports, besides those of the lesson before. */

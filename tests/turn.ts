@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
-import { contentBlocks, say, user } from "../tools/api/said.ts";
-import { type Model, type Reply, scripted } from "../tools/api/server.ts";
+import { contentBlocks, say, user } from "../offline/api/said.ts";
+import { type Model, type Reply, scripted } from "../offline/api/server.ts";
 import { server } from "./server.ts";
 
 export type Messages = Anthropic.MessageParam[];

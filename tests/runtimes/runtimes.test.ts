@@ -6,9 +6,9 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, test } from "node:test";
-import { bash, say } from "../../tools/api/said.ts";
-import { scripted, startServer } from "../../tools/api/server.ts";
-import { LESSONS, ROOT, startLesson, TSX } from "../../tools/lesson/start.ts";
+import { bash, say } from "../../offline/api/said.ts";
+import { scripted, startServer } from "../../offline/api/server.ts";
+import { LESSONS, ROOT, startLesson, TSX } from "../../offline/start.ts";
 import { resultsIn } from "../turn.ts";
 import { newFolder } from "../workspace.ts";
 

@@ -6,9 +6,10 @@
  * It starts from the calls of never compacting. A rewrite shortens every prompt until the next rewrite by the same number
  * of tokens, and so the best moments follow backwards.
  */
-import { IN_INPUT_TOKENS } from "../prices.ts";
-import { sum } from "../trace/numbers.ts";
-import { totalOf } from "../trace/timeline.ts";
+
+import { sum } from "../sessions/numbers.ts";
+import { IN_INPUT_TOKENS } from "../sessions/prices.ts";
+import { totalOf } from "../sessions/timeline.ts";
 import type { Call } from "./replay.ts";
 import { billFor } from "./report.ts";
 

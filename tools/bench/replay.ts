@@ -9,11 +9,12 @@ import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import * as z from "zod";
-import { startServer } from "../api/server.ts";
-import { SUMMARY_REQUEST } from "../lesson/wording.ts";
-import { CHARS_PER_TOKEN, type Tokens } from "../prices.ts";
-import { toUsage } from "../trace/blocks.ts";
-import { stringsIn } from "../trace/events.ts";
+import { startServer } from "../../offline/api/server.ts";
+import { CHARS_PER_TOKEN } from "../../offline/constants.ts";
+import { SUMMARY_REQUEST } from "../../offline/wording.ts";
+import { toUsage } from "../sessions/blocks.ts";
+import { stringsIn } from "../sessions/events.ts";
+import type { Tokens } from "../sessions/prices.ts";
 import { textbook } from "./textbook.ts";
 import type { Round, Session, Turn } from "./turns.ts";
 

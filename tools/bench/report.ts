@@ -1,7 +1,7 @@
 /** Adds up the calls of replays, and makes tables of them for the terminal and docs/benchmarks.md. */
 import { markdownTable } from "markdown-table";
-import { dollarsForInput, IN_INPUT_TOKENS } from "../prices.ts";
-import { sum } from "../trace/numbers.ts";
+import { sum } from "../sessions/numbers.ts";
+import { dollarsForInput, IN_INPUT_TOKENS } from "../sessions/prices.ts";
 import type { Call } from "./replay.ts";
 import { MAIN } from "./strategies.ts";
 

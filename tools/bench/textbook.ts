@@ -1,8 +1,8 @@
 /** The agent of the tutorial that this course is based on, as its text describes it. It forgets before every call. */
 import Anthropic from "@anthropic-ai/sdk";
 import type { Messages, TurnOptions } from "../../agents/s06_context_compact.ts";
-import { contentBlocks } from "../api/said.ts";
-import { CLEARED, SUMMARY_REQUEST } from "../lesson/wording.ts";
+import { contentBlocks } from "../../offline/api/said.ts";
+import { CLEARED, SUMMARY_REQUEST } from "../../offline/wording.ts";
 
 type Lesson = typeof import("../../agents/s06_context_compact.ts");
 const THRESHOLD = 200_000; // characters, which it counts as 50,000 tokens

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { STOPPED } from "../lesson/wording.ts";
-import { line, linesOf, own, reply, result, rewrite, said, summary, text, use, user } from "../trace/test-lines.ts";
+import { STOPPED } from "../../offline/wording.ts";
+import { line, linesOf, own, reply, result, rewrite, said, summary, text, use, user } from "../sessions/test-lines.ts";
 import { readSession } from "./turns.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "turns-"));
@@ -72,7 +72,7 @@ test("when the API rejects the last step of a turn, the earlier steps stay", () 
 });
 
 test("requests are replayed without the reminders that Claude Code adds to them", () => {
-  const fixture = new URL("../trace/fixtures/claude-code.jsonl", import.meta.url);
+  const fixture = new URL("../sessions/fixtures/claude-code.jsonl", import.meta.url);
   const { turns, problem } = readSession(fileURLToPath(fixture));
   assert.deepEqual([turns.length, problem], [6, undefined]);
   assert.ok(turns.every(({ request }) => !request.includes("<system-reminder>")));

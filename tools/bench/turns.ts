@@ -1,13 +1,13 @@
 /** Turns a recording into the turns and rounds that the lessons would have made of it, with the lessons' tool names. */
 import { basename, isAbsolute, relative } from "node:path";
 import type Anthropic from "@anthropic-ai/sdk";
-import { STOPPED } from "../lesson/wording.ts";
-import { CHARS_PER_TOKEN } from "../prices.ts";
-import { IMAGE } from "../trace/blocks.ts";
-import type { Message, Recording, Text, ToolCall } from "../trace/events.ts";
-import { joinTexts, withoutLineNumbers } from "../trace/events.ts";
-import { readSessionFile, sessionFiles } from "../trace/files.ts";
-import { sum } from "../trace/numbers.ts";
+import { CHARS_PER_TOKEN } from "../../offline/constants.ts";
+import { STOPPED } from "../../offline/wording.ts";
+import { IMAGE } from "../sessions/blocks.ts";
+import type { Message, Recording, Text, ToolCall } from "../sessions/events.ts";
+import { joinTexts, withoutLineNumbers } from "../sessions/events.ts";
+import { readSessionFile, sessionFiles } from "../sessions/files.ts";
+import { sum } from "../sessions/numbers.ts";
 
 type Said = Anthropic.TextBlockParam | Anthropic.ThinkingBlockParam | Anthropic.ToolUseBlockParam;
 

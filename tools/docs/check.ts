@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import GithubSlugger from "github-slugger";
 import { lineAt } from "../lesson/source.ts";
-import { whole } from "../trace/numbers.ts";
+import { whole } from "../sessions/numbers.ts";
 import { countWords, FENCE, type Page, type Report, withoutCode } from "./page.ts";
 
 export function checkPage(root: string, page: Page, report: Report): void {

@@ -94,7 +94,7 @@ test("a run is recorded as a transcript, its subagent's apart, and named when th
     "transcript_2_2.jsonl": lines,
     "tasks/transcript_2_2.jsonl": [ask("look")],
   };
-  write("tools/rehearsal/run.ts", "");
+  write("offline/run.ts", "");
   write("package.json", '{"scripts":{"offline":"node offline.mjs"}}');
   write("offline.mjs", 'import fs from "node:fs"; fs.cpSync("saved", "out", { recursive: true });');
   for (const [name, saved] of Object.entries(files))
@@ -113,7 +113,7 @@ test("a run is recorded as a transcript, its subagent's apart, and named when th
   );
   assert.deepEqual(others, []);
   write("agents/s01_count.ts", text);
-  rmSync(join(root, "tools/rehearsal/run.ts"));
+  rmSync(join(root, "offline/run.ts"));
   const linesIn = (file: string) => {
     const lines = readFileSync(join(root, file), "utf8").trim().split("\n");
     return lines.map((line) => JSON.parse(line));

@@ -1,15 +1,15 @@
 /** Draws the figures of the pages from the recorded runs, each for a wide window and for a phone. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { CACHE_LIFE } from "../../offline/constants.ts";
 import { isMain, percentOfEdits, type Results } from "../bench/report.ts";
 import { CHANGE_HEIGHT, drawBar, drawChange, type Span, spansOf } from "../draw/bar.ts";
 import { type Chart, chartHeight, drawChart, MARGIN } from "../draw/chart.ts";
 import { html, type Markup } from "../draw/markup.ts";
 import { type Part, type Sizes, STYLE, segmentsOf, sizesOf } from "../draw/parts.ts";
-import { CACHE_LIFE } from "../prices.ts";
-import { sum, whole } from "../trace/numbers.ts";
-import { readTimeline } from "../trace/read-timeline.ts";
-import type { Compaction, Timeline } from "../trace/timeline.ts";
+import { sum, whole } from "../sessions/numbers.ts";
+import { readTimeline } from "../sessions/read-timeline.ts";
+import type { Compaction, Timeline } from "../sessions/timeline.ts";
 
 const [WIDE, NARROW] = [680, 350]; // pixels
 const PADDING = 8;

@@ -1,8 +1,8 @@
 /** Shows the messages of a recorded run as text, one line for each block. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Block, type Message, textOf } from "../trace/events.ts";
-import { readRecording } from "../trace/recording.ts";
+import { type Block, type Message, textOf } from "../sessions/events.ts";
+import { readRecording } from "../sessions/recording.ts";
 
 const LONGEST = 76; // characters
 

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { basename, join, relative } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import pLimit from "p-limit";
-import { filesIn } from "../trace/files.ts";
+import { filesIn } from "../sessions/files.ts";
 
 const TIMEOUT_MS = 600_000; // only a command that hangs takes this long
 const SAME_PID = 'if (/\\/agents\\//.test(process.argv[1])) Object.defineProperty(process, "pid", { value: 4711 });';

@@ -6,7 +6,7 @@ import { markdownTable } from "markdown-table";
 import { type Results, type Row, tables } from "../bench/report.ts";
 import { codeHash } from "../lesson/hash.ts";
 import { codeOf, type Lesson, type Lines, regionChanges } from "../lesson/source.ts";
-import { whole } from "../trace/numbers.ts";
+import { whole } from "../sessions/numbers.ts";
 import { messageLines } from "./messages.ts";
 import type { Directive, Page } from "./page.ts";
 import type { Recorded } from "./recorder.ts";

@@ -43,7 +43,7 @@ export async function processPages(mode: "sync" | "check", root: string) {
     }
   }
 
-  const isRecorded = mode === "sync" && existsSync(join(root, "tools/rehearsal/run.ts"));
+  const isRecorded = mode === "sync" && existsSync(join(root, "offline/run.ts"));
   const runs = isRecorded ? await recordRuns(project) : {};
   for (const [name, text] of Object.entries(runs)) writeFileSync(join(root, name), text);
   for (const [figure, text] of Object.entries(drawFigures(root))) {

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { codeHash } from "../lesson/hash.ts";
-import { parseLine } from "../trace/recording.ts";
-import { Line } from "../trace/s06.ts";
+import { parseLine } from "../sessions/recording.ts";
+import { Line } from "../sessions/s06.ts";
 import type { Project } from "./render.ts";
 
 /** `lesson` is missing if the run has its name. `script` is a shell command that runs the lesson and leaves its transcripts in the folder out/. */

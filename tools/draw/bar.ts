@@ -1,5 +1,5 @@
 /** Draws a history as a bar whose blocks are segments, and what a compaction does to it. */
-import { sum } from "../trace/numbers.ts";
+import { sum } from "../sessions/numbers.ts";
 import { html, type Markup } from "./markup.ts";
 import type { Segment } from "./parts.ts";
 

@@ -1,5 +1,5 @@
 /** Draws a run as stacked areas: what each prompt was made of, call by call, with a mark at each compaction. */
-import { sum } from "../trace/numbers.ts";
+import { sum } from "../sessions/numbers.ts";
 import { html, type Markup } from "./markup.ts";
 import { partNames, type Sizes } from "./parts.ts";
 

@@ -1,7 +1,7 @@
 /** The parts that a prompt is drawn in. style.css has a colour for each, by its name. */
 import { readFileSync } from "node:fs";
-import type { Block, Kind } from "../trace/events.ts";
-import { blocksIn, type Context, type ContextBlock, type Size } from "../trace/timeline.ts";
+import type { Block, Kind } from "../sessions/events.ts";
+import { blocksIn, type Context, type ContextBlock, type Size } from "../sessions/timeline.ts";
 
 /** From the bottom of a chart up. */
 export const PARTS = {

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { ROOT } from "../../offline/start.ts";
 import { codeHash } from "../lesson/hash.ts";
 import { parseCode, readLessons } from "../lesson/source.ts";
-import { ROOT } from "../lesson/start.ts";
 import { completed, skeletonOf, stepsOf } from "./skeleton.ts";
 
 const read = (path: string) => fs.readFileSync(join(ROOT, path), "utf8");

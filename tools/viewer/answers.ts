@@ -1,9 +1,16 @@
 /** Answers in four sentences what a session cost, what filled it, what was read again or not cached, and what compactions took. */
 import { html, type Markup } from "../draw/markup.ts";
-import { type Cost, sumOf } from "../prices.ts";
-import { groupBy, largestOf, sum, whole } from "../trace/numbers.ts";
-import { MIN_MISSED } from "../trace/read-timeline.ts";
-import { blocksIn, type Compaction, dollarsOf, type Missed, type ModelCall, type Timeline } from "../trace/timeline.ts";
+import { groupBy, largestOf, sum, whole } from "../sessions/numbers.ts";
+import { type Cost, sumOf } from "../sessions/prices.ts";
+import { MIN_MISSED } from "../sessions/read-timeline.ts";
+import {
+  blocksIn,
+  type Compaction,
+  dollarsOf,
+  type Missed,
+  type ModelCall,
+  type Timeline,
+} from "../sessions/timeline.ts";
 import type { Selection } from "./address.ts";
 import { lostPaths } from "./lost.ts";
 import { byKind, callsWith, changeOf, isRecorded, readAgain, tokensOf } from "./taken.ts";

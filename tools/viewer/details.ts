@@ -2,10 +2,10 @@
 import { CHANGE_HEIGHT, type Describe, drawBar, drawChange } from "../draw/bar.ts";
 import { html, type Markup } from "../draw/markup.ts";
 import { PARTS, type Part, partNames, partOf, type Segment, segmentsOf, sizesOf } from "../draw/parts.ts";
-import { sumOf } from "../prices.ts";
-import { callKey, textOf } from "../trace/events.ts";
-import { groupBy, sum, whole } from "../trace/numbers.ts";
-import type { Compaction, Missed, ModelCall, Side, Timeline } from "../trace/timeline.ts";
+import { callKey, textOf } from "../sessions/events.ts";
+import { groupBy, sum, whole } from "../sessions/numbers.ts";
+import { sumOf } from "../sessions/prices.ts";
+import type { Compaction, Missed, ModelCall, Side, Timeline } from "../sessions/timeline.ts";
 import { addressOf, type Selection } from "./address.ts";
 import { BILLED, type Link, MISSING, WHY } from "./answers.ts";
 import { lostPaths } from "./lost.ts";

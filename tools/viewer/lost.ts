@@ -1,6 +1,6 @@
 /** Finds the paths that a summary lost: what named a file before it, and is named by nothing after it. */
-import { textOf } from "../trace/events.ts";
-import { blocksIn, type Compaction } from "../trace/timeline.ts";
+import { textOf } from "../sessions/events.ts";
+import { blocksIn, type Compaction } from "../sessions/timeline.ts";
 
 /** A known extension tells a file from a route. Without the first look behind, a long word would take forever. */
 const FILE =

@@ -1,6 +1,6 @@
 /** Finds out what a compaction took out of the prompt, what it put in, and what was read again after it. */
-import { callKey } from "../trace/events.ts";
-import { groupBy, sum } from "../trace/numbers.ts";
+import { callKey } from "../sessions/events.ts";
+import { groupBy, sum } from "../sessions/numbers.ts";
 import {
   blocksIn,
   type Compaction,
@@ -8,7 +8,7 @@ import {
   keptBy,
   type ModelCall,
   type Timeline,
-} from "../trace/timeline.ts";
+} from "../sessions/timeline.ts";
 import { kindOf } from "./words.ts";
 
 export type Sized = { block: ContextBlock; tokens: number };

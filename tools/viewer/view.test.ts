@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { readTimeline } from "../trace/read-timeline.ts";
+import { readTimeline } from "../sessions/read-timeline.ts";
 import {
   billed,
   boundary,
@@ -22,7 +22,7 @@ import {
   text,
   use,
   user,
-} from "../trace/test-lines.ts";
+} from "../sessions/test-lines.ts";
 import { lostPaths } from "./lost.ts";
 
 const root = mkdtempSync(join(tmpdir(), "viewer-"));

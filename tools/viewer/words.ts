@@ -1,8 +1,8 @@
 /** Names blocks, and writes numbers as the pages show them. */
 import { PARTS, partOf } from "../draw/parts.ts";
-import { type Block, textOf, withoutTags } from "../trace/events.ts";
-import { whole } from "../trace/numbers.ts";
-import type { Timeline } from "../trace/timeline.ts";
+import { type Block, textOf, withoutTags } from "../sessions/events.ts";
+import { whole } from "../sessions/numbers.ts";
+import type { Timeline } from "../sessions/timeline.ts";
 
 export const counted = (count: number, one: string, many = `${one}s`) => `${whole(count)} ${count === 1 ? one : many}`;
 export const percent = (share: number) => (share > 0 && share < 0.005 ? "<1 %" : `${Math.round(100 * share)} %`);

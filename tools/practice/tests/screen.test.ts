@@ -4,7 +4,7 @@ import fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { ROOT } from "../../lesson/start.ts";
+import { ROOT } from "../../../offline/start.ts";
 
 test("the screen says what to write or look at, even if the process hangs or ends", () => {
   const root = fs.mkdtempSync(join(tmpdir(), "practice-root-"));

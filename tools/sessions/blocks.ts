@@ -1,6 +1,6 @@
 /** Reads what both formats share with the API: messages, their blocks, and token counts. */
 import * as z from "zod";
-import { CHARS_PER_TOKEN } from "../prices.ts";
+import { CHARS_PER_TOKEN } from "../../offline/constants.ts";
 import type { Block, Message, Text, ToolCall, Usage } from "./events.ts";
 
 export const Content = z.union([z.string(), z.array(z.unknown())]).nullish();

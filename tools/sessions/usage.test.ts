@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { costOf, sumOf } from "../prices.ts";
 import { ApiUsage, toUsage } from "./blocks.ts";
+import { costOf, sumOf } from "./prices.ts";
 
 test("each model that the SDK names has a price", () => {
   const types = readFileSync(

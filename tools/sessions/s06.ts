@@ -1,6 +1,6 @@
 /** Reads transcripts of s06, and the runs of the other lessons that are saved in the same form: one line for each event. */
 import * as z from "zod";
-import { STOPPED, SUMMARY } from "../lesson/wording.ts";
+import { STOPPED, SUMMARY } from "../../offline/wording.ts";
 import { ApiMessage, ApiUsage, type Calls, Figure, ifValid, toMessage, toUsage, withTexts } from "./blocks.ts";
 import type { Block, Event, Message } from "./events.ts";
 

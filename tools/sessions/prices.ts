@@ -1,4 +1,4 @@
-/** What the API charges, and how long the cache lives. */
+/** What the API charges. */
 
 /** Dollars per million tokens, and what reading from the cache costs relative to input. */
 type Price = [input: number, output: number, read: number];
@@ -31,12 +31,6 @@ const PRICES: Record<string, Price> = {
 /** Writing to the cache, relative to input. */
 const WRITE = 1.25;
 const WRITE_FOR_AN_HOUR = 2;
-/** How many milliseconds a cache entry lives after the last request that used it. */
-export const CACHE_LIFE = 300_000;
-export const LONG_CACHE_LIFE = 3_600_000;
-/** An estimate for prompts that the API didn't count. */
-export const CHARS_PER_TOKEN = 3;
-
 const [INPUT, OUTPUT, READ] = SONNET_5_5;
 /** Prices of Sonnet 5.5 in tokens of input. Those of Opus 5.5 are the same. */
 export const IN_INPUT_TOKENS = { read: READ, write: WRITE, writeForHour: WRITE_FOR_AN_HOUR, output: OUTPUT / INPUT };

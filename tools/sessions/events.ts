@@ -2,7 +2,7 @@
  * What happened in a recorded conversation, whoever wrote it down. Events keep the structure of what was recorded, and every
  * view is made from them: names and shortened texts are made where they are shown, and nothing is read back out of those.
  */
-import type { Tokens } from "../prices.ts";
+import type { Tokens } from "./prices.ts";
 
 /** Tokens as the API counted them. */
 export type Usage = Tokens & {

@@ -2,8 +2,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import stringify from "json-stringify-pretty-compact";
-import type { JournalEntry } from "../api/server.ts";
-import { Line } from "../trace/s06.ts";
+import { Line } from "../tools/sessions/s06.ts";
+import type { JournalEntry } from "./api/server.ts";
 
 const LONGEST = 200; // characters of a text
 const WIDTH = 140; // characters of a line

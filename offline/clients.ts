@@ -1,9 +1,9 @@
 /** The rehearsal model for any client: translates its requests into a lesson's, and the replies back. */
 import type Anthropic from "@anthropic-ai/sdk";
-import { contentBlocks } from "../api/said.ts";
-import type { Model, ReplyBlock } from "../api/server.ts";
-import { SUMMARY, SUMMARY_REQUEST } from "../lesson/wording.ts";
+import { contentBlocks } from "./api/said.ts";
+import type { Model, ReplyBlock } from "./api/server.ts";
 import { isSummaryCall, rehearse } from "./model.ts";
+import { SUMMARY, SUMMARY_REQUEST } from "./wording.ts";
 
 /** Returns opencode's settings for a server. Its own provider would ask the network for a list of models. */
 export const opencodeConfig = (url: string): string => {

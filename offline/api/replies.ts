@@ -1,7 +1,7 @@
 /** Turns a model's reply into a message of the API, with ids, signatures and usage, and into stream events. */
 import { randomBytes } from "node:crypto";
 import type Anthropic from "@anthropic-ai/sdk";
-import { CHARS_PER_TOKEN } from "../prices.ts";
+import { CHARS_PER_TOKEN } from "../constants.ts";
 import type { Price } from "./cache.ts";
 import { promptText } from "./prompt.ts";
 import type { ParsedRequest } from "./request.ts";

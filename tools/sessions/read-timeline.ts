@@ -1,8 +1,9 @@
 /** Makes the timeline of a recording. */
 
-import { CACHE_LIFE, CHARS_PER_TOKEN, costOf, LONG_CACHE_LIFE } from "../prices.ts";
+import { CACHE_LIFE, CHARS_PER_TOKEN, LONG_CACHE_LIFE } from "../../offline/constants.ts";
 import { type Block, type Call, type Clear, type Message, type Recording, type Rewrite, textOf } from "./events.ts";
 import { groupBy, largestOf, sum } from "./numbers.ts";
+import { costOf } from "./prices.ts";
 import { readRecording } from "./recording.ts";
 import type { Compaction, Context, ContextBlock, ModelCall, Side, Size, Timeline } from "./timeline.ts";
 import { totalOf } from "./timeline.ts";

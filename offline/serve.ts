@@ -4,7 +4,7 @@
  *     npm run api [-- --port N] [--window N]     --window: the context window in tokens, 200,000 by default
  */
 import { parseArgs } from "node:util";
-import { type JournalEntry, startServer } from "../api/server.ts";
+import { type JournalEntry, startServer } from "./api/server.ts";
 import { opencodeConfig, rehearseForAnyone } from "./clients.ts";
 
 const text = { type: "string" } as const;

@@ -1,5 +1,5 @@
 /** Builds the lines of session files for tests. */
-import { SUMMARY } from "../lesson/wording.ts";
+import { SUMMARY } from "../../offline/wording.ts";
 
 export const linesOf = (...lines: object[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join("");
 

@@ -1,8 +1,8 @@
 /** What was in the context at each model call of a recording, and functions to look it up. */
 
-import { type Cost, sumOf, type Tokens } from "../prices.ts";
 import type { Block, Skipped, Usage } from "./events.ts";
 import { sum } from "./numbers.ts";
+import { type Cost, sumOf, type Tokens } from "./prices.ts";
 
 export type ContextBlock = Block & { id: number };
 /** The first `length` blocks of an epoch, which has all blocks between two compactions. `chars` is their size together. */

@@ -10,7 +10,7 @@ import { existsSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
-import { CREDENTIALS } from "../lesson/start.ts";
+import { CREDENTIALS } from "../start.ts";
 import { type Answer, BASE, CACHE, CASES, type Case, isLarge, START, SUMMARIZED } from "./cases.ts";
 
 // --- do the lessons run there? ---------------------------------------------------------------------------------------

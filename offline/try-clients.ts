@@ -8,9 +8,9 @@ import { execFile, execFileSync } from "node:child_process";
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startServer } from "../api/server.ts";
-import { ROOT } from "../lesson/start.ts";
+import { startServer } from "./api/server.ts";
 import { opencodeConfig, rehearseForAnyone } from "./clients.ts";
+import { ROOT } from "./start.ts";
 
 const TASK = "Read package.json and tell me the name and the license of this project.";
 const ANSWER = "agent-in-six-lessons; its license is MIT";

@@ -1,7 +1,7 @@
 /** How session files of Claude Code and s06 become events. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { STOPPED } from "../lesson/wording.ts";
+import { STOPPED } from "../../offline/wording.ts";
 import { type Event, textOf } from "./events.ts";
 import { readRecording } from "./recording.ts";
 import {

@@ -4,9 +4,9 @@
  * says that it isn't a language model.
  */
 import type Anthropic from "@anthropic-ai/sdk";
-import { contentBlocks } from "../api/said.ts";
-import type { Model, Reply, ReplyBlock } from "../api/server.ts";
-import { CLEARED, CUT, INTERRUPTED, SAVED, STOPPED, SUMMARY, SUMMARY_REQUEST } from "../lesson/wording.ts";
+import { contentBlocks } from "./api/said.ts";
+import type { Model, Reply, ReplyBlock } from "./api/server.ts";
+import { CLEARED, CUT, INTERRUPTED, SAVED, STOPPED, SUMMARY, SUMMARY_REQUEST } from "./wording.ts";
 
 /** A call that was made, according to the messages or a summary. */
 type Done = { tool: string; result: string; failed: boolean };

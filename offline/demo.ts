@@ -6,14 +6,14 @@ import type { StdioOptions } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { JournalEntry, Model } from "../api/server.ts";
-import { DEFAULTS } from "../lesson/start.ts";
-import { PRINTED } from "../lesson/wording.ts";
-import { filesIn } from "../trace/files.ts";
-import { whole } from "../trace/numbers.ts";
-import { readRecording } from "../trace/recording.ts";
+import { filesIn } from "../tools/sessions/files.ts";
+import { whole } from "../tools/sessions/numbers.ts";
+import { readRecording } from "../tools/sessions/recording.ts";
+import type { JournalEntry, Model } from "./api/server.ts";
 import { isSummaryCall, rehearse } from "./model.ts";
 import { runOffline } from "./offline.ts";
+import { DEFAULTS } from "./start.ts";
+import { PRINTED } from "./wording.ts";
 
 // A summary brings back files this short, and layer 1 can't clear those, so in the end layer 2 has to act.
 const FILES = 64;

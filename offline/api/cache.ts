@@ -1,6 +1,6 @@
 /** The prompt cache: what a prompt reads from it, and what it writes. */
 import { createHash } from "node:crypto";
-import { CACHE_LIFE, CHARS_PER_TOKEN, LONG_CACHE_LIFE } from "../prices.ts";
+import { CACHE_LIFE, CHARS_PER_TOKEN, LONG_CACHE_LIFE } from "../constants.ts";
 import type { Line } from "./prompt.ts";
 import type { Ttl } from "./request.ts";
 

@@ -8,11 +8,11 @@
  */
 import { cpSync, existsSync, mkdirSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { JournalEntry } from "../api/server.ts";
-import { CREDENTIALS, LESSONS, lessonFile, ROOT, runLesson } from "../lesson/start.ts";
+import type { JournalEntry } from "./api/server.ts";
 import { demo } from "./demo.ts";
 import { saveTranscripts, showCall } from "./journal.ts";
 import { runOffline } from "./offline.ts";
+import { CREDENTIALS, LESSONS, lessonFile, ROOT, runLesson } from "./start.ts";
 
 const USAGE = `npm run offline -- [--raw] LESSON [-y] ["a request"]     --raw: then print the last model call as JSON
 LESSON is one of:

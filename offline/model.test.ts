@@ -5,11 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
-import { user } from "../api/said.ts";
-import { startServer } from "../api/server.ts";
-import { DEFAULTS, OFFLINE, ROOT } from "../lesson/start.ts";
-import { INTERRUPTED, STOPPED, SUMMARY, SUMMARY_REQUEST } from "../lesson/wording.ts";
+import { user } from "./api/said.ts";
+import { startServer } from "./api/server.ts";
 import { PROMPTS, rehearse } from "./model.ts";
+import { DEFAULTS, OFFLINE, ROOT } from "./start.ts";
+import { INTERRUPTED, STOPPED, SUMMARY, SUMMARY_REQUEST } from "./wording.ts";
 
 type Messages = Anthropic.MessageParam[];
 
@@ -23,7 +23,7 @@ for (const name of ["agents", "skills", "package.json"])
   cpSync(join(ROOT, name), join(folder, name), { recursive: true });
 process.chdir(folder);
 Object.assign(process.env, DEFAULTS, OFFLINE, { ANTHROPIC_BASE_URL: server.url, COMPACT_THRESHOLD: "16000" });
-const s06 = await import("../../agents/s06_context_compact.ts");
+const s06 = await import("../agents/s06_context_compact.ts");
 
 const REQUEST = { model: "claude-sonnet-5-5", max_tokens: 1_000, tools: s06.TOOLS };
 /** Has s06 carry out a request. Returns the model's last words. */

@@ -6,9 +6,9 @@ import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import Anthropic from "@anthropic-ai/sdk";
-import type { Reply } from "../api/server.ts";
-import { TSX } from "../lesson/start.ts";
+import type { Reply } from "./api/server.ts";
 import { rehearseForAnyone } from "./clients.ts";
+import { TSX } from "./start.ts";
 
 const tool = (name: string, field: string): Anthropic.Tool => {
   const properties = { [field]: { type: "string" } };

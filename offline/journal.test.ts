@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
-import { say } from "../api/said.ts";
-import { scripted, startServer } from "../api/server.ts";
+import { say } from "./api/said.ts";
+import { scripted, startServer } from "./api/server.ts";
 import { transcriptsOf } from "./journal.ts";
 
 test("saves each message and what each call used, and those of subagents apart", async () => {
