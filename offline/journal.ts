@@ -1,16 +1,14 @@
 /** What is in the server's journal: a model call to show as JSON, or whole conversations. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import stringify from "json-stringify-pretty-compact";
 import { Line } from "../tools/sessions/s06.ts";
 import type { JournalEntry } from "./api/server.ts";
 
 const LONGEST = 200; // characters of a text
-const WIDTH = 140; // characters of a line
 
 const shortenText = (_: string, value: unknown) =>
   typeof value === "string" && value.length > LONGEST ? `${value.slice(0, LONGEST)}…` : value;
-const showJson = (value: unknown) => stringify(value, { maxLength: WIDTH, replacer: shortenText });
+const showJson = (value: unknown) => JSON.stringify(value, shortenText, 2);
 
 /** Shows the request of a model call, and the reply as it was once the stream had ended. */
 export function showCall({ request, status, error, reply, stop_reason, usage }: Partial<JournalEntry>): string {

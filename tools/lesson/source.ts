@@ -2,17 +2,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "@babel/parser";
-import {
-  type Comment,
-  isClassDeclaration,
-  isClassProperty,
-  isExportNamedDeclaration,
-  isFunction,
-  isIdentifier,
-  isVariableDeclaration,
-  type Node,
-  type Statement,
-} from "@babel/types";
 import { structuredPatch } from "diff";
 
 /** The first and the last line of a part of a file, counted from 1. */
@@ -53,10 +42,12 @@ export function readLessons(root: string): Map<string, Lesson> {
   return lessons;
 }
 
-const spanOf = ({ loc }: Node | Comment): Lines => ({ from: loc?.start.line ?? 0, to: loc?.end.line ?? 0 });
+type Statement = ReturnType<typeof parse>["program"]["body"][number];
+type Span = Pick<Statement, "loc">;
+const spanOf = ({ loc }: Span): Lines => ({ from: loc?.start.line ?? 0, to: loc?.end.line ?? 0 });
 
 /** The line where a declaration begins, counting the comments right above it. */
-function startOf(node: Node, lines: string[]): number {
+function startOf(node: Span & Pick<Statement, "leadingComments">, lines: string[]): number {
   let { from } = spanOf(node);
   for (const comment of (node.leadingComments ?? []).map(spanOf).reverse()) {
     const isWholeLine = /^\s*\/[/*](?! #)/.test(lines[comment.from - 1] ?? ""); // neither trailing nor a #region
@@ -72,34 +63,43 @@ function startOf(node: Node, lines: string[]): number {
 export function parseCode(text: string): Code {
   const lines = text.split("\n");
   const parts = new Map<string, Declaration>();
-  const add = (name: string, node: Node, body?: Lines) =>
+  const add = (name: string, node: Statement | Member, body?: Lines) =>
     parts.set(name, { from: startOf(node, lines), to: spanOf(node).to, body });
+  const addMethod = (className: string, member: Member) => {
+    const body = bodyOf(member.type === "ClassProperty" ? member.value : member);
+    if (body && "key" in member && member.key.type === "Identifier")
+      add(`${className}.${member.key.name}`, member, body);
+  };
   const { program } = parse(text, { sourceType: "module", plugins: ["typescript"], errorRecovery: true });
   for (const statement of program.body) {
-    const [name, value] = declaredBy(statement);
-    if (name) add(name, statement, bodyOf(value));
-    if (!name || !isClassDeclaration(value)) continue;
-    for (const member of value.body.body) {
-      const body = bodyOf(isClassProperty(member) ? member.value : member);
-      if (body && "key" in member && isIdentifier(member.key)) add(`${name}.${member.key.name}`, member, body);
-    }
+    const { name, value } = declaredBy(statement);
+    if (!name) continue;
+    add(name, statement, bodyOf(value));
+    if (value?.type === "ClassDeclaration") for (const member of value.body.body) addMethod(name, member);
   }
   return { lines, parts };
 }
 
+type Member = Extract<Statement, { type: "ClassDeclaration" }>["body"]["body"][number];
+type Value = Statement | Member | Extract<Member, { type: "ClassProperty" }>["value"];
+
 /** The name and the value that a statement declares. */
-function declaredBy(statement: Statement): [name?: string, value?: Node | null] {
-  const declaration = isExportNamedDeclaration(statement) ? statement.declaration : statement;
-  if (isVariableDeclaration(declaration)) {
+function declaredBy(statement: Statement): { name?: string; value?: Value } {
+  const declaration = statement.type === "ExportNamedDeclaration" ? statement.declaration : statement;
+  if (declaration?.type === "VariableDeclaration") {
     const [first] = declaration.declarations;
-    return isIdentifier(first?.id) ? [first.id.name, first.init] : [];
+    return first?.id.type === "Identifier" ? { name: first.id.name, value: first.init } : {};
   }
-  return declaration && "id" in declaration && isIdentifier(declaration.id) ? [declaration.id.name, declaration] : [];
+  const id = declaration && "id" in declaration ? declaration.id : undefined;
+  return id?.type === "Identifier" ? { name: id.name, value: declaration ?? undefined } : {};
 }
 
-function bodyOf(value: Node | null | undefined): Lines | undefined {
-  if (!isFunction(value)) return;
-  const braces = spanOf(value.body);
+const FUNCTIONS = ["FunctionDeclaration", "FunctionExpression", "ArrowFunctionExpression", "ClassMethod"];
+
+function bodyOf(value: Value | undefined): Lines | undefined {
+  const isFunction = value && FUNCTIONS.includes(value.type) && "body" in value;
+  if (!isFunction) return;
+  const braces = spanOf(value.body as Span);
   return { from: braces.from + 1, to: braces.to - 1 };
 }
 

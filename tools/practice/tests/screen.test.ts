@@ -10,7 +10,7 @@ test("the screen says what to write or look at, even if the process hangs or end
   const root = fs.mkdtempSync(join(tmpdir(), "practice-root-"));
   after(() => fs.rmSync(root, { recursive: true }));
   const options = { recursive: true, filter: (path: string) => !path.endsWith("node_modules") };
-  for (const name of ["agents", "docs", "skills", "tests", "tools", "package.json", "tsconfig.json"])
+  for (const name of ["agents", "docs", "skills", "tests", "tools", "offline", "package.json", "tsconfig.json"])
     fs.cpSync(join(ROOT, name), join(root, name), options);
   fs.symlinkSync(join(ROOT, "node_modules"), join(root, "node_modules"));
   const file = join(root, "practice/s03_todo_write.ts");
