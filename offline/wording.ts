@@ -13,5 +13,5 @@ export const CUT = "[... cut here";
 export const PRINTED = {
   micro: "[micro_compact]",
   auto: "[auto_compact triggered]",
-  tool: "[manual compact]",
+  tool: "[compact requested]",
 };
