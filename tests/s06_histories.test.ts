@@ -108,7 +108,6 @@ const step = fc.oneof(
   fc.record({ kind: fc.constant("compact" as const), ...shared }),
   // The program crashes, and this many bytes of the transcript are lost.
   fc.record({ kind: fc.constant("resume" as const), torn: fc.oneof(fc.constant(0), fc.nat(400)) }),
-  fc.record({ kind: fc.constant("pause" as const) }), // the prompt cache expires
   fc.record({ kind: fc.constant("disk" as const), isFull: fc.boolean() }), // a full disk writes half of each line
 );
 type Step = Made<typeof step>;
@@ -230,7 +229,6 @@ async function playStep(played: Played, step: Step) {
   const from = server.journal.length;
   const rewrites = rewritesIn(played.options.state.file).length;
   if (step.kind === "disk") isFull = step.isFull;
-  else if (step.kind === "pause") played.options.state.lastCall -= 301_000;
   else if (step.kind === "resume") await crashAndResume(played, step.torn);
   else await talkOn(played, step);
   const { lesson, messages, options, open, known } = played;
@@ -339,8 +337,8 @@ function checkDisk({ known, crashed }: Played) {
 /** Returns the shortest form of a history: no thinking, no old results, and new results on disk. */
 const shortest = ({ microCompact, withoutThinking }: Lesson, messages: Messages) =>
   JSON.stringify(microCompact(messages.map(withoutThinking), 0), (_, value) => {
-    const isKept = value?.type !== "tool_result" || /^\[Previous/.test(value.content); // cleared, or a file that begins so
-    return isKept ? value : { ...value, content: String(value.content).slice(0, 3_100) };
+    const isResult = value?.type === "tool_result";
+    return isResult ? { ...value, content: String(value.content).slice(0, 3_100) } : value;
   });
 
 /** The next request succeeds if the window has room for it. Otherwise the user is told what helps. */

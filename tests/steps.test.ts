@@ -24,14 +24,14 @@ const NAMES: Record<string, string> = {
 /** The first lesson that imports each package. */
 const PACKAGES: Record<string, string> = { "@anthropic-ai/sdk": "s01", zod: "s02", yaml: "s05" };
 /** Limits for the lines of a lesson, and for the lines it adds to the lesson before. */
-const MOST_LINES: Record<string, number> = { s01: 362, s06: 1_090 };
+const MOST_LINES: Record<string, number> = { s01: 375, s06: 1_120 };
 const MOST_ADDED: Record<string, number> = { s02: 170, s03: 62, s04: 42, s05: 84 };
-const MOST_OF_AGENT = 144; // lines of s01 above the dividing line
+const MOST_OF_AGENT = 146; // lines of s01 above the dividing line
 
 /** Separates the agent from the plumbing. */
 const DIVIDER = /^\/\/ That is the agent\. The rest is .*\n/m;
 /** Separates what s06 adds from what keeps it safe. */
-const SECOND_DIVIDER = /^\/\/ That is compaction\. The next four regions .*\n/m;
+const SECOND_DIVIDER = /^\/\/ That is compaction\. The next three regions .*\n/m;
 /** The regions below the divider. */
 const PLUMBING = ["replies", "bash", "terminal", "main"];
 
@@ -134,9 +134,8 @@ test("what the suites test once changes only in the lessons that they test it on
   const [s04, s05, s06] = ["s04", "s05", "s06"].map((short) => LESSONS.find((lesson) => lesson.short === short));
   const mainOfS05 = s05?.regions.get("main")?.replace("  announceSkills();\n", "");
   assert.equal(mainOfS05, s04?.regions.get("main"), "give s04 and s05 the same region main");
-  assert.equal(s06?.regions.get("bash")?.replace("1_000_000", "RESULT_LIMIT"), s05?.regions.get("bash"));
+  for (const name of ["bash", "terminal"]) assert.equal(s06?.regions.get(name), s05?.regions.get(name));
   for (const short of ["s03", "s04"]) assert.deepEqual(changedIn(short, "loop"), ["agentLoop"]);
-  assert.deepEqual(changedIn("s06", "terminal"), ["reportError"]);
   assert.deepEqual(changedIn("s06", "main"), ["typedRequests", "FLAGS", "main"]);
   const gone = diffLines(partOf(s05, "main"), partOf(s06, "main")).flatMap(({ removed, value }) =>
     removed ? value.trim().split("\n") : [],
@@ -166,7 +165,7 @@ test("the loop of s01 ends by line 60 and has at most 12 lines of code, without 
   );
 });
 
-test("the agent of s01 has at most 144 lines", () => {
+test("the agent of s01 has at most 146 lines", () => {
   const size = S01.lines.findIndex((line) => DIVIDER.test(`${line}\n`));
   assert.ok(size <= MOST_OF_AGENT, `the agent of ${S01.file} has ${size} lines, more than ${MOST_OF_AGENT}`);
 });
