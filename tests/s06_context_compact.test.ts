@@ -112,6 +112,10 @@ beforeEach(() => {
 });
 
 onEach("microCompact", { s06 }, () => {
+  /** The results in a history after layer 1, if the model has seen them all. */
+  const seenIn = (messages: Messages, keep?: number) =>
+    contents(s06.microCompact([...messages, { role: "assistant", content: "ok" }], keep));
+
   test("clears old long results, but not the newest, those of load_skill, and what isn't seen", () => {
     const long = (name: string) => `${name} `.padEnd(400, "x");
     const short = "y".repeat(100);
@@ -132,15 +136,10 @@ onEach("microCompact", { s06 }, () => {
     assert.deepEqual(messages, before, "it returns a copy");
     const none = [...old, ...newest.map(() => "[Previous: used bash]"), long("unseen")];
     assert.deepEqual(contents(s06.microCompact(messages, 0)), none, "with none of the newest kept");
-    const seen: Messages = [...messages, { role: "assistant", content: "done" }];
     const later = [...old, "[Previous: used bash]", ...kept.slice(old.length + 1)];
-    assert.deepEqual(contents(s06.microCompact(seen)), later, "once the last one is seen");
+    assert.deepEqual(seenIn(messages), later, "once the last one is seen");
     const stopped = [...messages, user("(Stopped here.)"), user("more")];
-    assert.deepEqual(
-      contents(s06.microCompact(stopped)),
-      kept,
-      "after Ctrl-C and a new request, the last is still unseen",
-    );
+    assert.deepEqual(contents(s06.microCompact(stopped)), kept, "after Ctrl-C and a new request, it's still unseen");
   });
 
   test("counts only what it could clear among the newest: no short results, errors, skills or cleared ones", () => {
@@ -152,23 +151,19 @@ onEach("microCompact", { s06 }, () => {
       ...round("bash", `[Previous: used bash] Output too large. Saved to: ${"folder/".repeat(20)}1.txt`, "cleared"),
     ];
     const messages = [...long.flatMap((text, i) => round("read_file", text, `call_${i}`)), ...others];
-    const seen: Messages = [user("go"), ...messages, { role: "assistant", content: "ok" }];
-    assert.deepEqual(contents(s06.microCompact(seen)), [CLEARED, ...long.slice(1), ...contents(others)]);
+    assert.deepEqual(seenIn(messages), [CLEARED, ...long.slice(1), ...contents(others)]);
   });
 
   test("clears a result that only begins like a cleared one", () => {
-    for (const begin of ["[Previous: used bash]\n", "[Previous: used bash] and "]) {
-      const messages: Messages = [...round("bash", begin.padEnd(200, "x"), "1"), { role: "assistant", content: "ok" }];
-      assert.deepEqual(contents(s06.microCompact(messages, 0)), ["[Previous: used bash]"]);
-    }
+    const text = `[Previous: used bash] Output too large. Saved to: a.txt\n${"x".repeat(200)}`;
+    assert.deepEqual(seenIn(round("read_file", text, "call"), 0), [CLEARED]);
   });
 
   test("looks a result's tool up in the reply before it, as some servers give every call the same id", () => {
     const tools = ["bash", "load_skill", "read_file", "load_skill", "bash"];
     const messages = tools.flatMap((name) => round(name, `${name} `.padEnd(400, "x"), "call"));
-    const seen: Messages = [...messages, { role: "assistant", content: "ok" }];
-    const firstWords = contents(s06.microCompact(seen, 1)).map((text) => text.split(" x")[0]);
-    assert.deepEqual(firstWords, ["[Previous: used bash]", "load_skill", CLEARED, "load_skill", "bash"]);
+    const texts = seenIn(messages, 1).map((text) => text.split(" x")[0]);
+    assert.deepEqual(texts, ["[Previous: used bash]", "load_skill", CLEARED, "load_skill", "bash"]);
   });
 
   test("keeps where a long result was saved, however often it acts", async () => {
@@ -184,8 +179,7 @@ onEach("microCompact", { s06 }, () => {
     }
     assert.equal(fs.readFileSync(saved, "utf8").length, 60_000);
     const quote = `grep found:\nOutput too large. Saved to: ${saved}\n${"x".repeat(200)}`;
-    const quoted: Messages = [...round("bash", quote, "quoted"), { role: "assistant", content: "ok" }];
-    assert.deepEqual(contents(s06.microCompact(quoted, 0)), ["[Previous: used bash]"], "a line that's only quoted");
+    assert.deepEqual(seenIn(round("bash", quote, "call"), 0), ["[Previous: used bash]"], "a line that's only quoted");
   });
 
   test("and a summary leave unseen calls with their results, wherever in the reply the calls are", async () => {
@@ -207,6 +201,7 @@ onEach("autoCompact", { s06 }, () => {
     const { sent, printed } = await talk.ask("second", say("A summary."), say("done"));
     assert.equal(kinds(sent), "summary call");
     assert.deepEqual([sent[0]?.system, sent[0]?.tools], [small.SYSTEM, small.TOOLS]);
+    assert.equal(sent[0]?.cache_control?.ttl, "1h", "so that it outlives a break");
     assert.deepEqual(sent[0]?.messages.slice(0, -1), prompt, "what the model has seen, thinking included");
     assert.ok(server.journal.at(-2)?.usage?.cache_read_input_tokens, "read from the cache");
     assert.match(printed, /^\[summary\]\n(.*\n)*A summary\.\n/m, "what streams by has a label");
@@ -293,7 +288,7 @@ onEach("autoCompact", { s06 }, () => {
     assert.equal(fs.existsSync("ran"), false);
   });
 
-  test("changes nothing if the user interrupts it, which ends the turn", async () => {
+  test("changes nothing if the user interrupts it, which ends the turn; the next request tries again", async () => {
     const talk = await longTalk();
     const before = structuredClone(talk.messages);
     const end = new AbortController();
@@ -306,7 +301,13 @@ onEach("autoCompact", { s06 }, () => {
     assert.equal(kinds(sent), "summary");
     assert.deepEqual(talk.messages.slice(0, 3), [...before, user("second")]);
     const short = talkTo(small, [user("hi")], talk.options);
-    assert.match((await short.compact()).error, /interrupted/, "it says so even if there's nothing to summarize");
+    assert.match(
+      (await short.compact()).error,
+      /interrupted/,
+      "/compact says so even if there is nothing to summarize",
+    );
+    talk.options.signal = new AbortController().signal;
+    assert.equal(kinds((await talk.ask("third", say("A summary."), say("ok"))).sent), "summary call");
   });
 
   test("doesn't summarize what isn't longer than a summary and the requests that stay, and says so", async () => {
@@ -475,33 +476,30 @@ onEach("recentFiles", { s06 }, () => {
   const long = say("words ".repeat(1_000));
   const path = (name: string) => use("read_file", { path: name });
 
-  test("brings back the ten files touched last, whole and up to date, newest first, and so does the next summary", async () => {
-    const older = Array.from({ length: RECENT_FILES }, (_, i) => `older${i}`);
-    for (const name of ["a", "b", "c", "d", "e", "gone", ...older]) fs.writeFileSync(name, "one\ntwo\nthree");
-    const lines = `new${"\n".repeat(1_100)}end`; // more lines than read_file returns
-    const edit = use("edit_file", { path: "c", old_text: "\ntwo", new_text: "" });
+  test("brings back the files touched last, whole and as they are now, newest first, and so does the next summary", async () => {
+    for (const name of ["a", "b", "c", "gone"]) fs.writeFileSync(name, "one\ntwo");
     const part = use("read_file", { path: "b", offset: 2, limit: 1 });
-    const write = use("write_file", { path: "a", content: "one\ntwo\nthree" });
+    const edit = use("edit_file", { path: "c", old_text: "\ntwo", new_text: "" });
     const talk = talkTo(medium);
-    const touched = [...older.map(path).reverse(), path("gone"), write, path("d"), part, edit, path("e")];
-    await talk.ask("go", call(...touched), long);
+    await talk.ask("go", call(path("gone"), path("a"), part, edit), long);
     fs.rmSync("gone");
-    fs.writeFileSync("d", lines);
+    const lines = `new${"\n".repeat(1_100)}end`; // more lines than read_file returns
+    fs.writeFileSync("a", lines);
+    const files = [file("c", "one"), file("b", "one\ntwo"), file("a", lines)];
     await talk.compact(say("A summary."));
-    const now: Record<string, string> = { c: "one\nthree", d: lines };
-    const files = (names: string[]) => names.map((name) => file(name, now[name] ?? "one\ntwo\nthree"));
-    const ten = ["e", "c", "b", "d", "a", "gone", ...older].slice(0, RECENT_FILES);
-    const first = ten.filter((name) => name !== "gone");
-    assert.deepEqual(withSummary(talk.messages), files(first));
+    assert.deepEqual(withSummary(talk.messages), files);
     await talk.ask("think", bash("true"), long);
     await talk.compact(say("A second summary."));
-    assert.deepEqual(withSummary(talk.messages), files(first), "no file was touched since");
+    assert.deepEqual(withSummary(talk.messages), files, "no file was touched since");
     fs.rmSync("c");
     fs.symlinkSync("/etc/passwd", "c");
     await talk.ask("more", call(path("a")), long);
     await talk.compact(say("A third summary."));
-    const third = ["a", ...first.filter((name) => !["a", "c"].includes(name))];
-    assert.deepEqual(withSummary(talk.messages), files(third), "not what is outside by now");
+    assert.deepEqual(
+      withSummary(talk.messages),
+      [file("a", lines), file("b", "one\ntwo")],
+      "not what is outside by now",
+    );
   });
 
   test("brings back what fits into FILES_TOKENS, and into half of what the summary frees; others are left out", async () => {
@@ -526,16 +524,12 @@ onEach("recentFiles", { s06 }, () => {
     for (const name of ["a", "b", "c", ".transcripts/notes"]) fs.writeFileSync(name, name);
     const talk = talkTo(small);
     await talk.ask("first", call(path(".transcripts/notes"), path("a"), path("b"), path("c")), long);
-    const calls = call(
-      path("./a"),
-      use("edit_file", { path: "b", old_text: "none", new_text: "" }),
-      use("compact", {}),
-    );
-    await talk.ask("second", calls, say("A summary."), say("ok"));
+    const edit = use("edit_file", { path: "b", old_text: "none", new_text: "" });
+    await talk.ask("second", call(path("./a"), edit, use("compact", {})), say("A summary."), say("ok"));
     assert.deepEqual(withSummary(talk.messages), [file("c", "c")]);
   });
 
-  test("notes a file by its path in the workspace, once, and only if the call succeeded", async () => {
+  test("notes a file by its path in the workspace, once, and only if the call succeeded; ten at most", async () => {
     fs.mkdirSync("src");
     for (const name of ["src/a", "b"]) fs.writeFileSync(name, "one");
     const write = use("write_file", { path: "./new/c", content: "one" });
@@ -544,6 +538,9 @@ onEach("recentFiles", { s06 }, () => {
     const talk = talkTo(small);
     await talk.ask("go", call(...names.map(path), write, edit, path("src")), say("ok"));
     assert.deepEqual(talk.state.files, ["new/c", "src/a", "b"]);
+    const more = Array.from({ length: RECENT_FILES - 1 }, (_, i) => use("write_file", { path: `${i}`, content: "" }));
+    await talk.ask("go on", call(...more), say("ok"));
+    assert.deepEqual([talk.state.files.length, talk.state.files.at(-1)], [RECENT_FILES, "new/c"]);
   });
 
   test("makes no result an error, even if a reader's own read_file goes where safePath wouldn't", async (t) => {
@@ -554,23 +551,10 @@ onEach("recentFiles", { s06 }, () => {
     small.TOOL_HANDLERS.read_file = () => "what I read";
     const talk = talkTo(small);
     await talk.ask("go", call(path("/etc/hosts"), use("read_file", { file: "a" })), long);
-    assert.deepEqual(
-      resultsIn(talk.messages).map(({ text, failed }) => [text, failed]),
-      Array(2).fill(["what I read", false]),
-    );
+    const results = resultsIn(talk.messages).map(({ text, failed }) => [text, failed]);
+    assert.deepEqual(results, Array(2).fill(["what I read", false]));
     await talk.compact(say("A summary."));
     assert.deepEqual(withSummary(talk.messages), []);
-  });
-
-  test("doesn't bring back a file whose write the user refused", async () => {
-    fs.writeFileSync("read.txt", "This was read.");
-    fs.writeFileSync("private.txt", "This never was.");
-    const approve = async () => Promise.reject(new Error("not run: the user said: no"));
-    const talk = talkTo(small, [], optionsFor(small, { approve }));
-    const write = use("write_file", { path: "private.txt", content: "new" });
-    await talk.ask("go", call(path("read.txt"), write), long);
-    await talk.compact(say("A summary."));
-    assert.deepEqual(withSummary(talk.messages), [file("read.txt", "This was read.")]);
   });
 });
 
@@ -640,31 +624,22 @@ onEach("record", { s06 }, () => {
     const sum = say("A summary.");
     const long = say("words ".repeat(1_000));
     const talk = talkTo(medium);
-    const rewrite = async (trigger: string, work: () => Promise<{ error: string }>) => {
-      const { error } = await work();
-      const entry = rewritesIn(talk.state.file).at(-1) ?? assert.fail("no line has the type rewrite");
-      assert.deepEqual(talk.messages, historyIn(talk.state.file), `${trigger}: the transcript holds the history`);
-      assert.equal(entry.trigger, trigger, `the turn ended with: ${error || "no error"}`);
-    };
-    await rewrite("micro", () => talk.ask("read", ...tenOldResults(), say("words ".repeat(4_500))));
-    await rewrite("auto", () => talk.ask("more", sum, long));
-    await rewrite("tool", () => talk.ask("now", call(use("compact", {})), sum, long));
-    await rewrite("manual", () => talk.compact(sum));
+    await talk.ask("read", ...tenOldResults(), say("words ".repeat(4_500)));
+    await talk.ask("more", sum, long);
+    await talk.ask("now", call(use("compact", {})), sum, long);
+    await talk.compact(sum);
     await talk.ask("again", long);
-    await rewrite("recovery", () => {
-      expectRejection(/maximum size/);
-      server.fail({ kind: "status", status: 413 });
-      return talk.ask("too long after all", sum, say("ok"));
-    });
-    await rewrite("refused", () => {
-      server.fail({ kind: "refusal" });
-      return talk.ask("something forbidden", say("no"));
-    });
-    await rewrite("rejected", () => {
-      expectRejection(/Bad request/);
-      server.fail({ kind: "status", status: 400 });
-      return talk.ask("something wrong");
-    });
+    expectRejection(/maximum size/);
+    server.fail({ kind: "status", status: 413 });
+    await talk.ask("too long after all", sum, say("ok"));
+    server.fail({ kind: "refusal" });
+    await talk.ask("something forbidden", say("no"));
+    expectRejection(/Bad request/);
+    server.fail({ kind: "status", status: 400 });
+    await talk.ask("something wrong");
+    const triggers = rewritesIn(talk.state.file).map(({ trigger }) => trigger);
+    assert.deepEqual(triggers, ["micro", "auto", "tool", "manual", "recovery", "refused", "rejected"]);
+    assert.deepEqual(talk.messages, historyIn(talk.state.file));
     assert.equal(entriesIn(talk.state.file).at(-1).usage, undefined, "a call that failed used nothing");
   });
 
@@ -783,9 +758,10 @@ onEach("resume", { s06 }, () => {
     const talk = talkTo(medium);
     await talk.ask("first", say("words ".repeat(4_000)));
     await talk.compact(bash("true"));
+    await talk.ask("second", say("ok"));
     const options = optionsFor(small);
     const { value = [] } = await watch(() => small.resume(talk.state.file, options));
-    const { sent } = await talkTo(small, value, options).ask("second", say("A summary."), say("ok"));
+    const { sent } = await talkTo(small, value, options).ask("third", say("A summary."), say("ok"));
     assert.equal(kinds(sent), "summary call");
   });
 
