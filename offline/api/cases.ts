@@ -54,6 +54,10 @@ const history = (...messages: unknown[]) => ({ tools: TOOLS, messages: [HELLO, .
 const answered = (...content: unknown[]) => history(assistant(use("a")), user(...content));
 const first = (...content: unknown[]) => ({ messages: [user(...content)] });
 const tool = (fields: object) => ({ tools: [{ ...TOOLS[0], ...fields }] });
+const schema = (fields: object) => tool({ input_schema: { type: "object", ...fields } });
+const budget = (budget_tokens: number) => ({ type: "enabled", budget_tokens });
+/** The model that accepts what newer ones don't. */
+const OLD = { model: "claude-haiku-4-5" };
 const marks = (n: number, cache_control: object = CACHE) => Array(n).fill(text({ cache_control }));
 const words = (count: number) => first(text({ text: "hello ".repeat(count) }));
 const NAME = (length: number) => `^[a-zA-Z0-9_-]{1,${length}}$`;
@@ -72,6 +76,7 @@ const CHOICES = "'auto', 'any', 'tool', 'none'";
 const EFFORTS = "'low', 'medium', 'high', 'xhigh' or 'max'";
 const CALL = "messages.1.content.0";
 const RESULT = "messages.2.content.0";
+const SCHEMA_PATH = "tools.0.custom.input_schema";
 
 const REJECTED: Case[] = [
   { ...rejected({}, "credential"), headers: { "x-api-key": null, authorization: null } },
@@ -102,8 +107,15 @@ const REJECTED: Case[] = [
   rejected({ messages: Array(100_001).fill(HELLO) }, "list too long", "messages", "100000"),
   rejected({ model: "" }, "length of a string", "model", "at least 1 character"),
   rejected(first(image("not base64")), "image data", "messages.0.content.0.image.source.base64…"),
-  rejected(tool({ input_schema: { type: "object", properties: 5 } }), "tool schema", "tools.0.custom"),
-  { ...rejected({}, "beta header", "`nonsense-2026-01-01`"), headers: { "anthropic-beta": "nonsense-2026-01-01" } },
+  rejected(schema({ properties: 5 }), "tool schema", SCHEMA_PATH),
+  rejected(schema({ anyOf: [] }), "schema combination", SCHEMA_PATH),
+  rejected(schema({ properties: { "a b": {} } }), "property name", SCHEMA_PATH),
+  rejected(first(text(), text({ text: "", cache_control: CACHE })), "cache of empty text", "messages.0.content.1.text"),
+  rejected({ system: [text({ text: "", cache_control: CACHE })] }, "cache of empty text", "system.0"),
+  rejected({ stop_sequences: ["x", " \n"] }, "stop sequence", "stop_sequences"),
+  rejected({ temperature: 1.1 }, "temperature range", "temperature"),
+  rejected({ thinking: budget(1_023) }, "thinking budget", "thinking.enabled.budget_tokens"),
+  { ...rejected({}, "beta header", "`nonsense`"), headers: { "anthropic-beta": "nonsense" } },
   rejected({ model: "gpt-4" }, "model name", "gpt-4"),
   rejected(first({ type: "sound" }), "kind of block", "messages.0.content.0", "sound", BLOCKS),
   rejected({ tool_choice: { type: "all" } }, "kind of block", "tool_choice", "all", CHOICES),
@@ -113,8 +125,13 @@ const REJECTED: Case[] = [
   rejected({ model: "claude-haiku-5-5", thinking: { type: "between_tools" } }, "thinking type", "between_tools"),
   rejected({ thinking: { type: "enabled", budget_tokens: 2000 } }, "thinking type", "enabled"),
   rejected({ model: "claude-sonnet-4-5", thinking: SUMMARIZED }, "thinking on old models"),
+  rejected({ ...OLD, max_tokens: 1_024, thinking: budget(1_024) }, "budget above max_tokens"),
+  rejected({ tool_choice: { type: "any" } }, "choice without tools"),
+  rejected({ tools: TOOLS, tool_choice: { type: "tool", name: "more" } }, "chosen tool", "more"),
   rejected({ tools: TOOLS, tool_choice: { type: "tool", name: "bash" } }, "forced tools"),
   rejected({ max_tokens: 128_001 }, "most max_tokens", "128001", "128000", "…"),
+  rejected({ ...OLD, max_tokens: 64_001 }, "most max_tokens", "64001", "64000", "…"),
+  rejected({ model: "claude-opus-4-1", max_tokens: 32_001 }, "most max_tokens", "32001", "32000", "…"),
   rejected({ tools: [...TOOLS, ...TOOLS] }, "tool names"),
   rejected({ system: [text({ text: " " })] }, "blank system"),
   rejected({ messages: [] }, "no messages"),
@@ -140,6 +157,7 @@ const REJECTED: Case[] = [
   rejected(answered(result("a"), result("b")), "result without call", "messages.2.content.1", "b"),
   rejected(answered(result("a"), result("a")), "one result a call", "messages.2.content.1", "a"),
   rejected(history(assistant(text())), "prefill"),
+  rejected({ ...OLD, ...history(assistant(text({ text: "x\n" }))) }, "end of prefill"),
   rejected({ ...answered(result("a", { content: marks(4) })), cache_control: CACHE }, "cache breakpoints", "5"),
   rejected({ system: marks(1), cache_control: HOUR }, "cache lifetimes", "cache_control"),
   rejected(first(...marks(1), ...marks(1, HOUR)), "cache lifetimes", "messages.0.content.1.cache_control"),
@@ -148,38 +166,52 @@ const REJECTED: Case[] = [
 
 // --- accepted --------------------------------------------------------------------------------------------------------
 
-/** Beta headers that real clients send. Each allows some fields. */
-const BETAS = {
-  "anthropic-beta":
-    "context-management-2025-06-27,mid-conversation-output-config-2026-07-01,message-threads-2026-08-12,server-side-fallback-2026-07-01",
-};
-const SCHEMA = { type: "object", properties: { path: { type: "string" } }, required: ["path"] };
+const ANY = { anyOf: [{ type: "string" }, { type: "number" }] };
 const SEARCH = { type: "search_result", content: [text()], source: "x", title: "x" };
 const REFERENCE = { type: "tool_reference", tool_name: "bash" };
 const SERVED = { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: { query: "x" } };
 const FOUND = { type: "web_search_tool_result", tool_use_id: "srvtoolu_1", content: [] };
-const THOUGHTLESS = { model: "claude-haiku-5-5", thinking: { type: "disabled" } };
-const OLD = { model: "claude-haiku-4-5", max_tokens: 2_000 };
+const THOUGHTLESS = { model: "claude-haiku-5-5", thinking: { type: "disabled" }, tools: TOOLS };
+/** What Claude Code, opencode, pi and the SDK's tool runner add to a request. */
+const OF_CLIENTS = {
+  system: [text({ cache_control: CACHE })],
+  tools: [
+    { ...TOOLS[0], type: "custom", description: "x", eager_input_streaming: true, cache_control: CACHE },
+    { ...MORE, defer_loading: true },
+  ],
+  messages: [
+    HELLO,
+    { role: "system", content: "x" },
+    { role: "assistant", content: "x" },
+    assistant(text({ citations: null }), use("a", { caller: { type: "direct" }, cache_control: CACHE })),
+    user(result("a", { is_error: false, cache_control: CACHE })),
+  ],
+};
 
 const AS_IT_IS: Answer = { status: 200, message: "" };
 const PLAIN: Record<string, Sends> = {
   "one message": {},
   "31 MB, nearly all spaces": padded(31e6),
   "a whole surrogate pair, and half of one in text": first(text({ text: "\u{1f600} \\ud83d" })),
-  "fields without effect": { stop_sequences: ["x"], metadata: { user_id: "x".repeat(256) }, service_tier: "auto" },
+  "fields without effect": { stop_sequences: ["\nx"], metadata: { user_id: "x".repeat(256) }, service_tier: "auto" },
   "a Claude model that isn't listed": { model: "claude-sonnet-9", output_config: { effort: "low" } },
-  "a tool with properties": tool({ input_schema: SCHEMA }),
+  "a tool with properties": schema({ properties: { "a.b-c": ANY, d: {} }, required: ["d"] }),
+  "what clients add": OF_CLIENTS,
   "a server tool": { tools: [{ type: "web_search_20250305", name: "web_search" }] },
   "a reply with a server tool": history(assistant(SERVED, FOUND, text()), HELLO),
   "a search result, a tool reference and an image": answered(
     result("a", { content: [SEARCH, REFERENCE, image(GREY)] }),
   ),
   "a system message before a reply": history(system(text()), assistant(text()), HELLO),
-  "two system messages at the end": history(system(text()), system(text())),
+  "two system messages at the end": history(system(text()), system(text({ cache_control: CACHE }))),
   "an assistant message at the start": { messages: [assistant(text()), HELLO] },
   "an old model: temperature and prefill": { ...OLD, temperature: 1, ...history(assistant(text())) },
-  "an old model: a thinking budget": { ...OLD, thinking: { type: "enabled", budget_tokens: 1_024 } },
-  "Haiku 5.5: a forced tool without thinking": { ...THOUGHTLESS, tools: TOOLS, tool_choice: { type: "any" } },
+  "an old model: a reply that ends in a line break": { ...OLD, ...history(assistant(text({ text: "x\n" })), HELLO) },
+  "an old model: a thinking budget": { ...OLD, max_tokens: 1_025, thinking: { ...budget(1_024), display: "omitted" } },
+  "an old model: max_tokens of 64,000": { ...OLD, max_tokens: 64_000 },
+  "Haiku 5.5: any tool without thinking": { ...THOUGHTLESS, tool_choice: { type: "any" } },
+  "Haiku 5.5: one tool without thinking": { ...THOUGHTLESS, tool_choice: { type: "tool", name: "bash" } },
+  "a free choice without tools": { tool_choice: { type: "auto" } },
   "a name of 128 letters": tool({ name: "x".repeat(128) }),
   "two tools, and a free choice": { tools: [...TOOLS, MORE], tool_choice: { type: "auto" } },
   "max_tokens of 0": { max_tokens: 0 },
@@ -199,9 +231,17 @@ const PLAIN: Record<string, Sends> = {
   "a long prompt and max_tokens, above the window together": { max_tokens: 128_000, ...words(90_000) },
 };
 const ACCEPTED = Object.entries(PLAIN).map(([name, sends]): Case => ({ name, sends, expected: AS_IT_IS }));
-const WITH_BETAS = { context_management: { edits: [] }, thread: { type: "create" }, fallbacks: "default" };
-for (const sends of [WITH_BETAS, history(EFFORT, HELLO)])
-  ACCEPTED.push({ name: "fields of betas", sends, expected: AS_IT_IS, headers: BETAS });
+const EDITS = [{ type: "clear_thinking_20251015", keep: "all" }];
+const WITH_BETAS: [beta: string, sends: object][] = [
+  ["messages-2023-12-15,claude-code-20250219", {}],
+  ["context-management-2025-06-27", { context_management: { edits: EDITS }, thinking: SUMMARIZED }],
+  ["mid-conversation-output-config-2026-07-01", history(EFFORT, HELLO)],
+  ["message-threads-2026-08-12", { thread: { type: "create" } }],
+  ["server-side-fallback-2026-07-01", { fallbacks: "default" }],
+  ["interleaved-thinking-2025-05-14", { ...OLD, tools: TOOLS, max_tokens: 1_024, thinking: budget(1_024) }],
+];
+for (const [beta, sends] of WITH_BETAS)
+  ACCEPTED.push({ name: `with ${beta}`, sends, expected: AS_IT_IS, headers: { "anthropic-beta": beta } });
 
 // --- thinking is bound to what came before it ------------------------------------------------------------------------
 

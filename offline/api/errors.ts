@@ -21,7 +21,13 @@ const MESSAGES = {
   "kind of block": (at, tag, tags) =>
     `${at}: Input tag '${tag}' found using 'type' does not match any of the expected tags: ${tags}`,
   "image data": (at) => `${at}: invalid base64 data`,
-  "tool schema": (at) => `${at}.input_schema: JSON schema is invalid. ${SCHEMA_HELP}`,
+  "tool schema": (at) => `${at}: JSON schema is invalid. ${SCHEMA_HELP}`,
+  "schema combination": (at) => `${at}: input_schema does not support oneOf, allOf, or anyOf at the top level`,
+  "property name": (at) => `${at}.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'`,
+  "cache of empty text": (at) => `${at}: cache_control cannot be set for empty text blocks`,
+  "stop sequence": (at) => `${at}: each stop sequence must contain non-whitespace`,
+  "temperature range": (at) => `${at}: range: 0..1`,
+  "thinking budget": (at) => `${at}: Input should be greater than or equal to 1024`,
   "beta header": (names) =>
     `Unexpected value(s) ${names} for the \`anthropic-beta\` header. Please consult our documentation at docs.claude.com or try again without the header.`,
   "model name": (model) => `model: ${model}`,
@@ -31,6 +37,10 @@ const MESSAGES = {
   "thinking type": (type) =>
     `"thinking.type.${type}" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.`,
   "thinking on old models": () => "adaptive thinking is not supported on this model",
+  "budget above max_tokens": () =>
+    "`max_tokens` must be greater than `thinking.budget_tokens`. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking#max-tokens-and-context-window-size",
+  "choice without tools": () => "tool_choice.any may only be specified while providing tools",
+  "chosen tool": (name) => `Tool '${name}' not found in provided tools`,
   "forced tools": () => "Thinking may not be enabled when tool_choice forces tool use.",
   "most max_tokens": (asked, most, model) =>
     `max_tokens: ${asked} > ${most}, which is the maximum allowed number of output tokens for ${model}`,
@@ -60,6 +70,7 @@ const MESSAGES = {
     `${at}: each tool_use must have a single result. Found multiple \`tool_result\` blocks with id: ${id}`,
   prefill: () =>
     "This model does not support assistant message prefill. The conversation must end with a user message.",
+  "end of prefill": () => "messages: final assistant content cannot end with trailing whitespace",
   "cache breakpoints": (count) => `A maximum of 4 blocks with cache_control may be provided. Found ${count}.`,
   "cache lifetimes": (at) =>
     `${at}.ttl: a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. Note that blocks are processed in the following order: \`tools\`, \`system\`, \`messages\`.`,

@@ -21,7 +21,14 @@ export function checkHistory({ model, messages, turns, tools }: ParsedRequest): 
     checkResults(turn, turns[i - 1]);
   }
   checkAnswered(turns.at(-1), undefined);
-  if (turns.at(-1)?.role === "assistant" && !accepts(model, "prefill")) reject("prefill");
+  const last = turns.at(-1);
+  if (last?.role === "assistant") checkPrefill(last, model);
+}
+
+function checkPrefill({ blocks }: Turn, model: string): void {
+  if (!accepts(model, "prefill")) reject("prefill");
+  const block = blocks.at(-1)?.block;
+  if (block?.type === "text" && /\s$/.test(block.text)) reject("end of prefill");
 }
 
 const isResult = ({ block }: Placed) => block.type === "tool_result";

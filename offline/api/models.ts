@@ -1,4 +1,4 @@
-/** The features that each model accepts, from the migration guides of November 2026. */
+/** What each model accepts and its limits, from the documentation of November 2026. */
 
 type Feature =
   | "adaptive"
@@ -11,17 +11,36 @@ type Feature =
   | "system"; // messages with the role system
 
 /** The first pattern that matches a name decides. A Claude model that isn't listed follows the rules of Sonnet 5.5. */
-const MODELS: [name: RegExp, accepts: Feature[]][] = [
+type Table<T> = [name: RegExp, value: T][];
+
+const FEATURES: Table<Feature[]> = [
   [/^(opus-5-5|(fable|mythos)-5-[12])$/, ["adaptive", "system"]],
   [/^(haiku-5-5|opus-5|sonnet-5|opus-4-8)$/, ["adaptive", "disabled", "forced", "system"]],
   [/^(fable|mythos)-5$/, ["adaptive", "forced", "system"]],
   [/^(opus-4-7|mythos-preview)$/, ["adaptive", "disabled", "forced"]],
   [/^(opus|sonnet)-4-6$/, ["adaptive", "disabled", "enabled", "forced", "sampling"]],
   [/^(3-.*|[a-z]+-4(-[0-5])?)$/, ["disabled", "enabled", "forced", "prefill", "sampling"]],
-  [/^/, ["adaptive", "between_tools", "system"]],
+];
+const OUTPUT: Table<number> = [
+  [/^opus-4(-[01])?$/, 32_000],
+  [/^(3-.*|[a-z]+-4(-[0-5])?)$/, 64_000],
+];
+const CACHED: Table<number> = [
+  [/^(haiku-4-5|opus-4-[56])$/, 4_096],
+  [/^(opus-4-7|mythos-preview)$/, 2_048],
+  [/^(3-.*|opus-4(-[018])?|sonnet-4(-[056])?|sonnet-5)$/, 1_024],
 ];
 
-export function accepts(model: string, feature: Feature): boolean {
+function lookUp<T>(table: Table<T>, model: string, otherwise: T): T {
   const name = model.replace(/^claude-/, "").replace(/-(\d{8}|latest)$/, "");
-  return MODELS.find(([pattern]) => pattern.test(name))?.[1].includes(feature) ?? false;
+  return table.find(([pattern]) => pattern.test(name))?.[1] ?? otherwise;
 }
+
+export const accepts = (model: string, feature: Feature): boolean =>
+  lookUp(FEATURES, model, ["adaptive", "between_tools", "system"]).includes(feature);
+
+/** Returns how many tokens a reply may have. */
+export const mostOutput = (model: string): number => lookUp(OUTPUT, model, 128_000);
+
+/** Returns from how many tokens on a prompt is cached. */
+export const leastCached = (model: string): number => lookUp(CACHED, model, 512);

@@ -5,6 +5,7 @@
 import { z } from "zod";
 import { BETAS_OF_EFFORT, BETAS_OF_FIELD, BINDING_BETA } from "./betas.ts";
 import { reject } from "./errors.ts";
+import { mostOutput } from "./models.ts";
 
 // --- the body is JSON ------------------------------------------------------------------------------------------------
 
@@ -39,6 +40,17 @@ const isRecord = (value: unknown): value is Record<PropertyKey, unknown> => type
 /** A field that is accepted and has no effect. */
 const ignored = z.unknown().optional();
 const flag = z.boolean().optional();
+/** The rules about one value, whose messages begin with its path. */
+type ValueRule =
+  | "cache of empty text"
+  | "property name"
+  | "schema combination"
+  | "stop sequence"
+  | "temperature range"
+  | "thinking budget"
+  | "tool schema";
+/** Tells `rejectIssue` which rule a value breaks if a check fails. */
+const breaks = (rule: ValueRule) => ({ params: { rule } });
 const id = z.string().regex(/^[a-zA-Z0-9_-]+$/);
 const tagged = <T extends string, F extends z.ZodRawShape>(type: T, fields: F) =>
   z.strictObject({ type: z.literal(type), ...fields });
@@ -51,7 +63,10 @@ const textOr = <T extends z.ZodType>(list: T) =>
   z.preprocess((value) => (typeof value === "string" ? textBlocks(value) : value), list);
 const textBlocks = (text: string) => (text ? [{ type: "text", text }] : []);
 
-const Text = block("text", { text: z.string(), citations: ignored });
+const Text = block("text", { text: z.string(), citations: ignored }).refine(
+  ({ text, cache_control }) => text || !cache_control,
+  breaks("cache of empty text"),
+);
 const ImageSource = z.discriminatedUnion("type", [
   tagged("base64", { media_type: z.enum(["image/jpeg", "image/png", "image/gif", "image/webp"]), data: z.base64() }),
   tagged("url", { url: z.string() }),
@@ -111,11 +126,19 @@ const Message = z.discriminatedUnion("role", [
 ]);
 /** A server tool, whose type ends with a date. Its other fields aren't checked. */
 const ServerTool = z.looseObject({ type: z.templateLiteral([z.string(), "_20", z.number()]), cache_control });
+const InputSchema = z
+  .looseObject({ type: z.literal("object") })
+  .refine(({ properties = {} }) => isRecord(properties), breaks("tool schema"))
+  .refine((schema) => !["oneOf", "allOf", "anyOf"].some((key) => key in schema), breaks("schema combination"))
+  .refine(
+    ({ properties }) => Object.keys(Object(properties)).every((name) => /^[\w.-]{1,64}$/.test(name)),
+    breaks("property name"),
+  );
 const ClientTool = z.strictObject({
   type: z.literal("custom").nullish(),
   name: z.string().regex(/^[a-zA-Z0-9_-]{1,128}$/),
   description: z.string().optional(),
-  input_schema: z.looseObject({ type: z.literal("object") }),
+  input_schema: InputSchema,
   strict: flag,
   cache_control,
   allowed_callers: ignored,
@@ -135,7 +158,11 @@ const Thinking = z.discriminatedUnion("type", [
     block_binding: z.strictObject({ prefix_mismatch_behavior: z.enum(["error", "drop_block"]).nullish() }).nullish(),
   }),
   z.strictObject({ type: z.literal("between_tools") }),
-  z.looseObject({ type: z.literal(["enabled", "disabled"]) }),
+  z.looseObject({
+    type: z.literal("enabled"),
+    budget_tokens: z.int().refine((tokens) => tokens >= 1024, breaks("thinking budget")),
+  }),
+  z.looseObject({ type: z.literal("disabled") }),
 ]);
 const Body = z.object({
   model: z.string().min(1).max(256),
@@ -149,13 +176,20 @@ const Body = z.object({
   tool_choice: ToolChoice.optional(),
   thinking: Thinking.optional(),
   cache_control,
-  stop_sequences: z.array(z.string()).optional(),
+  stop_sequences: z
+    .array(z.string())
+    .refine((texts) => texts.every((text) => text.trim()), breaks("stop sequence"))
+    .optional(),
   stream: z.boolean().default(false),
   metadata: z.strictObject({ user_id: z.string().max(256).nullish() }).optional(),
   output_config: z.strictObject({ effort, format: ignored, task_budget: ignored }).optional(),
   service_tier: z.enum(["auto", "standard_only"]).optional(),
   speed: z.enum(["standard", "fast"]).nullish(),
-  temperature: ignored, // rules.ts rejects this and the next two for newer models
+  // rules.ts rejects these for newer models
+  temperature: z
+    .number()
+    .refine((value) => value >= 0 && value <= 1, breaks("temperature range"))
+    .optional(),
   top_p: ignored,
   top_k: ignored,
 });
@@ -176,15 +210,15 @@ export type Ttl = NonNullable<z.output<typeof cache_control>>["ttl"];
 export type Placed = { block: Block; message: number; at: string };
 export type Turn = { role: Message["role"]; blocks: Placed[] };
 type Fields = z.output<typeof CountBody>;
-export type ParsedRequest = z.output<typeof Body> & { turns: Turn[] };
+export type ParsedRequest = z.output<typeof Body> & { turns: Turn[]; betas: string[] };
 
-/** Returns the request in a body. A request to count tokens has no `max_tokens`, and none of what else shapes a reply. */
+/** Returns the request in a body. One that counts tokens is treated as if it asked for the longest reply. */
 export function parseRequest(body: unknown, betas: string[], isCount: boolean): ParsedRequest {
   const schema = isCount ? CountBody : Body;
   const { data, error } = schema.safeParse(body, { reportInput: true });
   if (error) return rejectIssue(error.issues[0], [], body);
   checkFields(Object(body), schema.shape, data, betas);
-  return { max_tokens: 0, stream: false, ...data, turns: turnsOf(data.messages) };
+  return { max_tokens: mostOutput(data.model), stream: false, ...data, turns: turnsOf(data.messages), betas };
 }
 
 /** Merges consecutive messages of the same role. Messages without content are left out. */
@@ -225,6 +259,10 @@ const either = (values: unknown) => new Intl.ListFormat("en-GB", { type: "disjun
 function rejectIssue(issue: z.core.$ZodIssue | undefined, outside: PropertyKey[], body: unknown): never {
   if (!issue) throw new Error("a body that isn't valid has no issue");
   const path = [...outside, ...issue.path];
+  if (issue.code === "custom") {
+    const rule: ValueRule = issue.params?.rule;
+    return reject(rule, apiPath(path, body, true));
+  }
   const at = apiPath(path, body);
   if (issue.code === "unrecognized_keys") reject("field unknown", apiPath([...path, ...issue.keys.slice(0, 1)], body));
   if (issue.code === "invalid_union") rejectUnion(issue, path, body);
@@ -259,15 +297,18 @@ function rejectUnion(issue: z.core.$ZodIssueInvalidUnion, path: PropertyKey[], b
   return reject("kind of block", apiPath(path.slice(0, -1), body), tag, quoted(Object(issue).options).join(", "));
 }
 
-/** Writes a path as the API does, with the types of blocks, sources, tools and thinking: thinking.adaptive.foo */
-function apiPath(path: PropertyKey[], body: unknown): string {
+/**
+ * Writes a path as the API does, with the types of blocks, sources, tools and thinking: thinking.adaptive.foo. The last
+ * value's own type is only written for a rule of ours.
+ */
+function apiPath(path: PropertyKey[], body: unknown, hasLastType = false): string {
   const words: string[] = [];
   let value = body;
   for (const [i, key] of path.entries()) {
     value = isRecord(value) ? value[key] : undefined;
     words.push(String(key));
     const isLast = i === path.length - 1;
-    if (!isLast) words.push(...tagOf(path[i - 1], key, value));
+    if (!isLast || hasLastType) words.push(...tagOf(path[i - 1], key, value));
   }
   return words.join(".");
 }

@@ -1,15 +1,11 @@
 // Tests the local Messages API over real HTTP, through the SDK.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { after, beforeEach, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import fc from "fast-check";
-import { readBetas } from "./betas.ts";
 import { BASE, CACHE, CASES, HOUR, isLarge, puzzleModel, START, SUMMARIZED } from "./cases.ts";
 import { converse, ask as send, tryCase } from "./conformance.ts";
 import { RULES } from "./errors.ts";
-import { parseRequest } from "./request.ts";
-import { checkRules } from "./rules.ts";
 import { say, use } from "./said.ts";
 import { type Failure, type ReplyBlock, scripted, startServer } from "./server.ts";
 
@@ -24,8 +20,6 @@ const REQUEST = { ...BASE, max_tokens: 1000 };
 
 const ask = (fields: Partial<Anthropic.MessageCreateParamsNonStreaming> = {}) =>
   client.messages.create({ ...REQUEST, ...fields });
-/** A client's request, in which each text is an `x`. */
-type ClientRequest = { client: string; path: string; betas?: string; body: Anthropic.MessageCreateParams };
 const isError = (status: number, apiMessage: string) => ({ status, apiMessage });
 const lastEntry = () => server.journal.at(-1) ?? assert.fail("the journal is empty");
 
@@ -46,20 +40,6 @@ for (const each of CASES)
 test("every rule has a rejected case", () => {
   const broken = CASES.map(({ expected }) => `${expected.rule}`);
   for (const rule of RULES) assert.ok(broken.includes(rule), rule);
-});
-
-test("the requests of real clients are accepted, except for one that forces a tool on Sonnet 5.5", () => {
-  const requests: ClientRequest[] = JSON.parse(readFileSync(new URL("clients.json", import.meta.url), "utf8"));
-  const rejected = requests.flatMap(({ client, path, betas, body }) => {
-    try {
-      checkRules(parseRequest(body, readBetas(betas), path.endsWith("/count_tokens")));
-      return [];
-    } catch (error) {
-      return `${client}: ${error}`;
-    }
-  });
-  const forced = "Error: Thinking may not be enabled when tool_choice forces tool use.";
-  assert.deepEqual([requests.length, rejected], [33, [`@langchain/anthropic 1.5: ${forced}`]]);
 });
 
 test("count_tokens returns the size of a prompt without an answer from the model", async () => {
