@@ -1,10 +1,10 @@
 /** The prompt cache: what a prompt reads from it, and what it writes. */
 import { createHash } from "node:crypto";
 import { CACHE_LIFE, CHARS_PER_TOKEN, LONG_CACHE_LIFE } from "../constants.ts";
+import { leastCached } from "./models.ts";
 import type { Line } from "./prompt.ts";
-import type { Ttl } from "./request.ts";
+import type { Ttl } from "./schema.ts";
 
-const MIN_TOKENS = 512;
 const LOOKBACK = 20; // positions, of which the breakpoint is the first
 const LIFE = { "5m": CACHE_LIFE, "1h": LONG_CACHE_LIFE }; // milliseconds
 
@@ -28,22 +28,20 @@ type Prefix = { key: string; tokens: number; index: number; position: number; tt
 /** Returns what a prompt costs at a time. The cache changes only when `entries` are added to it. */
 export function priceOf(lines: Line[], model: string, cache: Cache, now: number): Price {
   const prefixes = prefixesOf(lines, model);
-  const isAlive = ({ used, life }: Entry) => now - used <= life;
-  const aliveAt = ({ key }: Prefix) => [cache.get(key)].find((entry) => entry && isAlive(entry));
-  const breakpoints = prefixes.filter(({ ttl }) => ttl);
+  const breakpoints = prefixes.filter(({ ttl, tokens }) => ttl && tokens >= leastCached(model));
+  const alive = new Map([...cache].filter(([, { used, life }]) => now - used <= life));
   const isNear = ({ index, position }: Prefix) =>
     breakpoints.some((each) => each.index >= index && each.position - position < LOOKBACK);
-  const found = prefixes.findLast((prefix) => aliveAt(prefix) && isNear(prefix)); // the last prefix is the longest
+  const found = prefixes.findLast((prefix) => alive.has(prefix.key) && isNear(prefix)); // the last is the longest
 
-  const cached = breakpoints.filter(({ tokens }) => tokens >= MIN_TOKENS);
-  const endOf = (life: Ttl) => cached.findLast(({ ttl }) => ttl === life)?.tokens ?? 0;
+  const endOf = (life: Ttl) => breakpoints.findLast(({ ttl }) => ttl === life)?.tokens ?? 0;
   const read = found?.tokens ?? 0;
   const forHour = Math.max(read, endOf("1h")); // breakpoints of an hour come first
   const written = { "1h": forHour - read, "5m": Math.max(forHour, endOf("5m")) - forHour };
   const entries: Cache = new Map();
   // An entry that is read keeps the life it was written with, whatever the breakpoint asks for now.
-  for (const prefix of found ? [found, ...cached] : cached)
-    entries.set(prefix.key, { life: aliveAt(prefix)?.life ?? LIFE[prefix.ttl ?? "5m"], used: now });
+  for (const { key, ttl = "5m" } of found ? [found, ...breakpoints] : breakpoints)
+    entries.set(key, { life: alive.get(key)?.life ?? LIFE[ttl], used: now });
   return { tokens: prefixes.at(-1)?.tokens ?? 0, read, written, entries };
 }
 

@@ -3,8 +3,8 @@
  * Each rule has a request that breaks it and one that just doesn't.
  */
 import type Anthropic from "@anthropic-ai/sdk";
-import { BINDING_BETA } from "./betas.ts";
 import { type Parts, type Rule, rejectionFor } from "./errors.ts";
+import { bash, say } from "./said.ts";
 import type { Model } from "./server.ts";
 
 type Conversation = { system: string; tools: Anthropic.Tool[]; messages: Anthropic.MessageParam[] };
@@ -31,14 +31,12 @@ const TOOLS: Anthropic.Tool[] = [
 const MORE: Anthropic.Tool = { name: "more", input_schema: { type: "object" } };
 export const CACHE = { type: "ephemeral" } as const;
 export const HOUR = { type: "ephemeral", ttl: "1h" } as const;
-const SHORT = { type: "ephemeral", ttl: "5m" };
 export const SUMMARIZED = { type: "adaptive", display: "summarized" } as const;
 const GREY = "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAAAAAA6mKC9AAAAD0lEQVR42mNoQAMMI1sAAAUMgAHjM1mKAAAAAElFTkSuQmCC";
 const image = (data: string) => ({ type: "image", source: { type: "base64", media_type: "image/png", data } });
-const THOUGHT = { type: "thinking", thinking: "", signature: "x" };
-/** Needed for `block_binding`. Without it, the API doesn't check thinking for accounts from before September 2026. */
-const BETA = { "anthropic-beta": BINDING_BETA };
-const bound = (prefix_mismatch_behavior: string) => ({ ...SUMMARIZED, block_binding: { prefix_mismatch_behavior } });
+const bound = (prefix_mismatch_behavior: string) => ({
+  thinking: { ...SUMMARIZED, block_binding: { prefix_mismatch_behavior } },
+});
 
 const text = (fields: object = {}) => ({ type: "text", text: "x", ...fields });
 const use = (id: string, fields = {}) => ({ type: "tool_use", id, name: "bash", input: {}, ...fields });
@@ -58,22 +56,18 @@ const schema = (fields: object) => tool({ input_schema: { type: "object", ...fie
 const budget = (budget_tokens: number) => ({ type: "enabled", budget_tokens });
 /** The model that accepts what newer ones don't. */
 const OLD = { model: "claude-haiku-4-5" };
+const THOUGHT = { type: "thinking", thinking: "", signature: "x" };
+const EMPTY = text({ text: "", cache_control: CACHE });
 const marks = (n: number, cache_control: object = CACHE) => Array(n).fill(text({ cache_control }));
 const words = (count: number) => first(text({ text: "hello ".repeat(count) }));
 const NAME = (length: number) => `^[a-zA-Z0-9_-]{1,${length}}$`;
 const padded = (bytes: number) => JSON.stringify(BASE).padStart(bytes);
 
-// --- rejected --------------------------------------------------------------------------------------------------------
-
-type Sends = Case["sends"];
-function rejected<R extends Rule>(sends: Sends, rule: R, ...parts: Parts<R>): Case {
+function rejected<R extends Rule>(sends: Case["sends"], rule: R, ...parts: Parts<R>): Case {
   const { status, message } = rejectionFor(rule, ...parts);
   return { name: message, expected: { status, rule, message }, sends };
 }
 
-const BLOCKS = "'text', 'image', 'document', 'search_result', …";
-const CHOICES = "'auto', 'any', 'tool', 'none'";
-const EFFORTS = "'low', 'medium', 'high', 'xhigh' or 'max'";
 const CALL = "messages.1.content.0";
 const RESULT = "messages.2.content.0";
 const SCHEMA_PATH = "tools.0.custom.input_schema";
@@ -91,13 +85,13 @@ const REJECTED: Case[] = [
   rejected(tool({ foo: 1 }), "field unknown", "tools.0.custom.foo"),
   rejected({ thinking: { type: "adaptive", budget_tokens: 2000 } }, "field unknown", "thinking.adaptive.budget_tokens"),
   // These need beta headers.
-  rejected({ thinking: bound("drop_block") }, "field unknown", "thinking.adaptive.block_binding"),
+  rejected(bound("drop_block"), "field unknown", "thinking.adaptive.block_binding"),
   rejected({ context_management: { edits: [] } }, "field unknown", "context_management"),
   rejected(history(EFFORT), "field unknown", "messages.1.output_config"),
   rejected({ max_tokens: 1.5 }, "field type", "max_tokens", "integer"),
   rejected({ messages: [{ role: "user", content: 5 }] }, "field type", "messages.0.content", "array"),
   rejected(history(assistant(use("a", { input: [] }))), "field type", `${CALL}.tool_use.input`, "dictionary"),
-  rejected({ output_config: { effort: "x" } }, "field value", "output_config.effort", EFFORTS),
+  rejected({ output_config: { effort: "x" } }, "field value", "output_config.effort", "'low', 'medium', …"),
   rejected({ cache_control: { type: "eternal" } }, "field value", "cache_control.type", "'ephemeral'"),
   rejected({ cache_control: { ...CACHE, ttl: "2h" } }, "field value", "cache_control.ttl", "'5m' or '1h'"),
   rejected(history(assistant(use("a b"))), "field pattern", `${CALL}.tool_use.id`, "^[a-zA-Z0-9_-]+$"),
@@ -108,17 +102,18 @@ const REJECTED: Case[] = [
   rejected({ model: "" }, "length of a string", "model", "at least 1 character"),
   rejected(first(image("not base64")), "image data", "messages.0.content.0.image.source.base64…"),
   rejected(schema({ properties: 5 }), "tool schema", SCHEMA_PATH),
-  rejected(schema({ anyOf: [] }), "schema combination", SCHEMA_PATH),
+  rejected(schema({ anyOf: [{}] }), "schema combination", SCHEMA_PATH),
   rejected(schema({ properties: { "a b": {} } }), "property name", SCHEMA_PATH),
-  rejected(first(text(), text({ text: "", cache_control: CACHE })), "cache of empty text", "messages.0.content.1.text"),
-  rejected({ system: [text({ text: "", cache_control: CACHE })] }, "cache of empty text", "system.0"),
-  rejected({ stop_sequences: ["x", " \n"] }, "stop sequence", "stop_sequences"),
-  rejected({ temperature: 1.1 }, "temperature range", "temperature"),
-  rejected({ thinking: budget(1_023) }, "thinking budget", "thinking.enabled.budget_tokens"),
+  rejected(first(text(), EMPTY), "cache of empty text", "messages.0.content.1.text"),
+  rejected({ system: [EMPTY] }, "cache of empty text", "system.0"),
+  rejected(answered(result("a", { content: [EMPTY] })), "cache of empty text", `${RESULT}.tool_result.content.0.text`),
+  rejected({ stop_sequences: ["x", " \n"] }, "stop sequence"),
+  rejected({ temperature: 1.1 }, "temperature range"),
+  rejected({ thinking: budget(1_023) }, "thinking budget"),
   { ...rejected({}, "beta header", "`nonsense`"), headers: { "anthropic-beta": "nonsense" } },
   rejected({ model: "gpt-4" }, "model name", "gpt-4"),
-  rejected(first({ type: "sound" }), "kind of block", "messages.0.content.0", "sound", BLOCKS),
-  rejected({ tool_choice: { type: "all" } }, "kind of block", "tool_choice", "all", CHOICES),
+  rejected(first({ type: "sound" }), "kind of block", "messages.0.content.0", "sound", "'text', 'image', …"),
+  rejected({ tool_choice: { type: "all" } }, "kind of block", "tool_choice", "all", "'auto', 'any', 'tool', 'none'"),
   ...["temperature", "top_p", "top_k"].map((field) => rejected({ [field]: 1 }, "sampling", field)),
   rejected({ thinking: { type: "disabled" } }, "thinking off"),
   rejected({ model: "claude-opus-5-5", thinking: { type: "disabled" } }, "thinking type", "disabled"),
@@ -164,9 +159,6 @@ const REJECTED: Case[] = [
   rejected(words(1_200_000), "prompt too long", "…", "…"),
 ];
 
-// --- accepted --------------------------------------------------------------------------------------------------------
-
-const ANY = { anyOf: [{ type: "string" }, { type: "number" }] };
 const SEARCH = { type: "search_result", content: [text()], source: "x", title: "x" };
 const REFERENCE = { type: "tool_reference", tool_name: "bash" };
 const SERVED = { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: { query: "x" } };
@@ -176,7 +168,7 @@ const THOUGHTLESS = { model: "claude-haiku-5-5", thinking: { type: "disabled" },
 const OF_CLIENTS = {
   system: [text({ cache_control: CACHE })],
   tools: [
-    { ...TOOLS[0], type: "custom", description: "x", eager_input_streaming: true, cache_control: CACHE },
+    { ...TOOLS[0], type: "custom", description: "x", strict: false, eager_input_streaming: true, cache_control: CACHE },
     { ...MORE, defer_loading: true },
   ],
   messages: [
@@ -189,19 +181,16 @@ const OF_CLIENTS = {
 };
 
 const AS_IT_IS: Answer = { status: 200, message: "" };
-const PLAIN: Record<string, Sends> = {
-  "one message": {},
+const PLAIN: Record<string, Case["sends"]> = {
   "31 MB, nearly all spaces": padded(31e6),
   "a whole surrogate pair, and half of one in text": first(text({ text: "\u{1f600} \\ud83d" })),
   "fields without effect": { stop_sequences: ["\nx"], metadata: { user_id: "x".repeat(256) }, service_tier: "auto" },
   "a Claude model that isn't listed": { model: "claude-sonnet-9", output_config: { effort: "low" } },
-  "a tool with properties": schema({ properties: { "a.b-c": ANY, d: {} }, required: ["d"] }),
+  "a tool with properties": schema({ properties: { "a.b-c": { anyOf: [{}] }, d: {} }, required: ["d"] }),
   "what clients add": OF_CLIENTS,
   "a server tool": { tools: [{ type: "web_search_20250305", name: "web_search" }] },
   "a reply with a server tool": history(assistant(SERVED, FOUND, text()), HELLO),
-  "a search result, a tool reference and an image": answered(
-    result("a", { content: [SEARCH, REFERENCE, image(GREY)] }),
-  ),
+  "a result of many kinds": answered(result("a", { content: [text(), SEARCH, REFERENCE, image(GREY)] })),
   "a system message before a reply": history(system(text()), assistant(text()), HELLO),
   "two system messages at the end": history(system(text()), system(text({ cache_control: CACHE }))),
   "an assistant message at the start": { messages: [assistant(text()), HELLO] },
@@ -219,31 +208,22 @@ const PLAIN: Record<string, Sends> = {
   "thinking that isn't shown": { thinking: { type: "adaptive", display: "omitted" } },
   "thinking between tools": { thinking: { type: "between_tools" } },
   "four breakpoints": first(...marks(4)),
-  "breakpoints for an hour, then for five minutes": { ...first(...marks(1, HOUR), ...marks(1)), cache_control: SHORT },
-  "results in another order than the calls, and a text after them": history(
-    assistant(use("a")),
-    assistant(use("b")),
-    user(result("b")),
-    user(result("a"), text()),
-  ),
+  "breakpoints for an hour, then for five minutes": { ...first(...marks(1, HOUR), ...marks(1)), cache_control: CACHE },
+  "merged messages": history(assistant(use("a")), assistant(use("b")), user(result("b")), user(result("a"), text())),
   "a result without content": answered(result("a", { content: undefined })),
   "an error with a text": answered(result("a", { content: [text()], is_error: true })),
   "a long prompt and max_tokens, above the window together": { max_tokens: 128_000, ...words(90_000) },
 };
 const ACCEPTED = Object.entries(PLAIN).map(([name, sends]): Case => ({ name, sends, expected: AS_IT_IS }));
-const EDITS = [{ type: "clear_thinking_20251015", keep: "all" }];
 const WITH_BETAS: [beta: string, sends: object][] = [
   ["messages-2023-12-15,claude-code-20250219", {}],
-  ["context-management-2025-06-27", { context_management: { edits: EDITS }, thinking: SUMMARIZED }],
+  ["context-management-2025-06-27", { context_management: { edits: [] } }],
   ["mid-conversation-output-config-2026-07-01", history(EFFORT, HELLO)],
   ["message-threads-2026-08-12", { thread: { type: "create" } }],
-  ["server-side-fallback-2026-07-01", { fallbacks: "default" }],
   ["interleaved-thinking-2025-05-14", { ...OLD, tools: TOOLS, max_tokens: 1_024, thinking: budget(1_024) }],
 ];
 for (const [beta, sends] of WITH_BETAS)
   ACCEPTED.push({ name: `with ${beta}`, sends, expected: AS_IT_IS, headers: { "anthropic-beta": beta } });
-
-// --- thinking is bound to what came before it ------------------------------------------------------------------------
 
 const PUZZLE =
   "Which three-digit numbers are 15 times the sum of their digits? In each of your next three replies work out one step in your head, then call bash once, with an echo of what you found.";
@@ -252,11 +232,8 @@ export const START: Conversation = { system: SYSTEM, tools: TOOLS, messages: [{ 
 
 /** The local server's model for these cases: makes three calls if there's room, and says "ok" to anything else. */
 export const puzzleModel: Model = ({ messages, tools, max_tokens }) =>
-  messages.length < 7 && tools && max_tokens > 1
-    ? { content: [{ type: "tool_use", name: "bash", input: { command: "echo 135" } }] }
-    : { content: [{ type: "text", text: "ok" }] };
+  messages.length < 7 && tools && max_tokens > 1 ? bash("echo 135") : say("ok");
 
-type Edit = (conversation: Conversation) => unknown;
 const blocks = ({ messages }: Conversation, i: number) => Object(messages[i]).content;
 /** Changes the first block of a message. */
 const clear = (conversation: Conversation, i: number) =>
@@ -266,8 +243,9 @@ const openWith = (text: string) => (conversation: Conversation) => {
 };
 
 /** How the API answers an edit of a conversation with signed thinking. */
-function edited(name: string, expected: Answer, edit: Edit, sends: object = { thinking: bound("error") }): Case {
-  const headers = "thinking" in sends ? BETA : undefined;
+function edited(name: string, expected: Answer, edit: Case["edit"], sends: object = bound("error")): Case {
+  // Without `block_binding`, the API doesn't check thinking for accounts from before September 2026.
+  const headers = "thinking" in sends ? { "anthropic-beta": "thinking-binding-controls-2026-08-01" } : undefined;
   return { name: `thinking: ${name}`, expected, edit, sends, headers };
 }
 /** `message` is the one with the first invalid block. */
@@ -286,9 +264,7 @@ const EDITED: Case[] = [
   edited("thinking goes from the middle", unbound(5), (conversation) => blocks(conversation, 3).shift()),
   edited("a text of thinking changes", unbound(5), (conversation) => clear(conversation, 5)),
   edited("the first message changes", unbound(1), openWith("Something else."), {}),
-  edited("the first message changes, with drop_block", AS_IT_IS, openWith("Something else."), {
-    thinking: bound("drop_block"),
-  }),
+  edited("the first message changes, with drop_block", AS_IT_IS, openWith("Something else."), bound("drop_block")),
 ];
 
 export const CASES: Case[] = [...REJECTED, ...ACCEPTED, ...EDITED];

@@ -11,18 +11,21 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import { CREDENTIALS } from "../start.ts";
-import { type Answer, BASE, CACHE, CASES, type Case, isLarge, START, SUMMARIZED } from "./cases.ts";
+import { type Answer, BASE, CACHE, CASES, type Case, HOUR, isLarge, START, SUMMARIZED } from "./cases.ts";
+import { contentBlocks } from "./said.ts";
 
-// --- do the lessons run there? ---------------------------------------------------------------------------------------
+type Asked = Pick<Anthropic.MessageCreateParams, "messages" | "system" | "tools" | "cache_control">;
 
-/** Sends a conversation with the lessons' own settings, and returns the reply. */
-async function hear(
-  client: Anthropic,
-  conversation: typeof START | { messages: Anthropic.MessageParam[] },
-): Promise<Anthropic.Message> {
+/** Sends a request with the lessons' own settings, and returns the reply. */
+async function hear(client: Anthropic, asked: Asked): Promise<Anthropic.Message> {
   const thinking = process.env.THINKING === "off" ? undefined : SUMMARIZED;
-  const settings = { model: BASE.model, max_tokens: 32_000, thinking, cache_control: CACHE };
-  const stream = client.messages.stream({ ...settings, ...conversation });
+  const stream = client.messages.stream({
+    model: BASE.model,
+    max_tokens: 32_000,
+    thinking,
+    cache_control: CACHE,
+    ...asked,
+  });
   stream.on("error", () => {}); // or an early one would end the program
   const { response } = await stream.withResponse();
   if (response.headers.get("content-type")?.includes("event-stream")) return stream.finalMessage();
@@ -43,14 +46,12 @@ export async function converse(client: Anthropic, replies: number, request = STA
   return messages;
 }
 
-/** Sends a plain request, one with a tool, and one that returns the tool's result. Throws if one of them fails. */
+/** Sends a plain request, one with a tool, and one with the tool's result and the cache of s06. Throws if one fails. */
 async function tryLessons(client: Anthropic): Promise<void> {
   await hear(client, { messages: BASE.messages });
   const messages = await converse(client, 1, [{ role: "user", content: "Run `echo 135` with the tool bash." }]);
-  await hear(client, { ...START, messages });
+  await hear(client, { ...START, messages, cache_control: HOUR });
 }
-
-// --- the table of cases ----------------------------------------------------------------------------------------------
 
 /** The reason is why a case couldn't be tried. */
 type Result = { verdict: "same" | "reworded" | "differs" | "not tried"; answer?: Answer; reason?: string };
@@ -72,15 +73,12 @@ export async function ask(client: Anthropic, body: object | string, headers: Cas
 /** Tries a case. Some edit a conversation, in which each reply has to be thinking and a call. Never throws. */
 export async function tryCase(client: Anthropic, each: Case, talk: Anthropic.MessageParam[]): Promise<Result> {
   const { edit, sends, headers, expected } = each;
+  if (edit && !hasThoughts(talk))
+    return { verdict: "not tried", reason: "the model didn't think before each of three calls" };
   const conversation = edit && structuredClone({ ...START, messages: talk });
+  if (conversation) edit?.(conversation);
+  const body = typeof sends === "string" ? sends : { ...BASE, ...conversation, ...sends };
   try {
-    const isThoughtless = talk.some(
-      ({ role, content }) => role === "assistant" && Object(content)[0].type !== "thinking",
-    );
-    if (edit && (talk.length < 7 || isThoughtless))
-      throw new Error("the model didn't think before each of three calls");
-    if (conversation) edit?.(conversation);
-    const body = typeof sends === "string" ? sends : { ...BASE, ...conversation, ...sends };
     const answer = await ask(client, body, headers);
     if (answer.status !== expected.status) return { verdict: "differs", answer };
     const [beginning = ""] = expected.message.split("…");
@@ -88,6 +86,12 @@ export async function tryCase(client: Anthropic, each: Case, talk: Anthropic.Mes
   } catch (error) {
     return { verdict: "not tried", reason: reasonOf(error) };
   }
+}
+
+/** Returns whether the conversation has three replies, and each begins with thinking. */
+function hasThoughts(talk: Anthropic.MessageParam[]): boolean {
+  const replies = talk.filter(({ role }) => role === "assistant");
+  return replies.length === 3 && replies.every(({ content }) => contentBlocks(content)[0]?.type === "thinking");
 }
 
 function reasonOf(error: unknown): string {
@@ -117,8 +121,6 @@ async function tryCases(client: Anthropic, all: Case[], print: Print): Promise<b
   return count("differs") === 0 && count("same") > 0;
 }
 
-// --- the program -----------------------------------------------------------------------------------------------------
-
 /** Returns whether the lessons run and no case differs. Throws if it can't begin, or if the lessons don't run. */
 async function run(args: string[], print: Print, cases: Case[]): Promise<boolean> {
   const { values } = parseArgs({ args, options: { server: { type: "string" }, all: { type: "boolean" } } });
@@ -137,21 +139,13 @@ async function run(args: string[], print: Print, cases: Case[]): Promise<boolean
   return values.all ? tryCases(client, cases, print) : true;
 }
 
-/** Removes the key, which a server may have repeated in an error. */
-function hideKeys(text: string): string {
-  const keys = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"].flatMap((name) => process.env[name] || []);
-  return keys.reduce((hidden, key) => hidden.replaceAll(key, "(the key)"), text);
-}
-
 /** Returns the exit code. */
-export async function main(args: string[], show: Print = console.log, cases = CASES): Promise<number> {
-  const print = (line: string) => show(hideKeys(line));
-  try {
-    return (await run(args, print, cases)) ? 0 : 1;
-  } catch (error) {
+export async function main(args: string[], print: Print = console.log, cases = CASES): Promise<number> {
+  const isOk = await run(args, print, cases).catch((error) => {
     print(reasonOf(error));
-    return 1;
-  }
+    return false;
+  });
+  return isOk ? 0 : 1;
 }
 
 const isProgram = process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url);

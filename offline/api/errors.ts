@@ -25,9 +25,9 @@ const MESSAGES = {
   "schema combination": (at) => `${at}: input_schema does not support oneOf, allOf, or anyOf at the top level`,
   "property name": (at) => `${at}.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'`,
   "cache of empty text": (at) => `${at}: cache_control cannot be set for empty text blocks`,
-  "stop sequence": (at) => `${at}: each stop sequence must contain non-whitespace`,
-  "temperature range": (at) => `${at}: range: 0..1`,
-  "thinking budget": (at) => `${at}: Input should be greater than or equal to 1024`,
+  "stop sequence": () => "stop_sequences: each stop sequence must contain non-whitespace",
+  "temperature range": () => "temperature: range: 0..1",
+  "thinking budget": () => "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
   "beta header": (names) =>
     `Unexpected value(s) ${names} for the \`anthropic-beta\` header. Please consult our documentation at docs.claude.com or try again without the header.`,
   "model name": (model) => `model: ${model}`,
@@ -99,13 +99,10 @@ export class Rejection extends Error {
   readonly status: Status;
   /** Undefined for a failure that was ordered or a path that doesn't exist. */
   readonly rule?: Rule;
-  /** Seconds. */
-  readonly retryAfter?: number;
-  constructor(status: Status, message: string = ERRORS[status].message, rule?: Rule, retryAfter?: number) {
+  constructor(status: Status, message: string = ERRORS[status].message, rule?: Rule) {
     super(message);
     this.status = status;
     this.rule = rule;
-    this.retryAfter = retryAfter;
   }
 }
 

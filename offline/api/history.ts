@@ -1,40 +1,31 @@
 /** Checks the list of messages, above all that each tool call has exactly one result. */
 import { reject } from "./errors.ts";
 import { accepts } from "./models.ts";
-import type { Message, ParsedRequest, Placed, Turn } from "./request.ts";
+import type { ParsedRequest, Placed, Turn } from "./request.ts";
+import type { Block, Message } from "./schema.ts";
 
 export function checkHistory({ model, messages, turns, tools }: ParsedRequest): void {
   if (messages.length === 0) reject("no messages");
   for (const [i, message] of messages.entries()) checkContent(message, `messages.${i}`);
   checkSystemMessages(messages, model);
   const blocks = turns.flatMap((turn) => turn.blocks);
-  const calls = turns.flatMap(callsIn);
-  if (tools.length === 0 && (calls.length > 0 || blocks.some(isResult))) reject("tools defined");
+  const usesTools = callsIn(blocks).length > 0 || resultsIn(blocks).length > 0;
+  if (usesTools && tools.length === 0) reject("tools defined");
   for (const turn of turns) for (const placed of turn.blocks) checkBlock(placed, turn.role);
   const ids = new Set<string>();
-  for (const { id, at } of calls) {
+  for (const { id, at } of callsIn(blocks)) {
     if (ids.has(id)) reject("ids of calls", at);
     ids.add(id);
   }
-  for (const [i, turn] of turns.entries()) {
-    checkAnswered(turns[i - 1], turn);
-    checkResults(turn, turns[i - 1]);
-  }
-  checkAnswered(turns.at(-1), undefined);
+  for (let i = 0; i <= turns.length; i++) checkResults(turns[i - 1]?.blocks ?? [], turns[i]?.blocks ?? []);
   const last = turns.at(-1);
   if (last?.role === "assistant") checkPrefill(last, model);
 }
 
-function checkPrefill({ blocks }: Turn, model: string): void {
-  if (!accepts(model, "prefill")) reject("prefill");
-  const block = blocks.at(-1)?.block;
-  if (block?.type === "text" && /\s$/.test(block.text)) reject("end of prefill");
-}
-
-const isResult = ({ block }: Placed) => block.type === "tool_result";
-const callsIn = (turn: Turn | undefined) =>
-  turn?.blocks.flatMap(({ block, message, at }) => (block.type === "tool_use" ? { id: block.id, message, at } : [])) ??
-  [];
+const callsIn = (blocks: Placed[]) =>
+  blocks.flatMap(({ block, message, at }) => (block.type === "tool_use" ? { id: block.id, message, at } : []));
+const resultsIn = (blocks: Placed[]) =>
+  blocks.flatMap(({ block, at }) => (block.type === "tool_result" ? { id: block.tool_use_id, at } : []));
 
 function checkContent(message: Message, at: string): void {
   if (message.content.length > 0 || "output_config" in message) return;
@@ -55,6 +46,7 @@ function checkSystemMessages(messages: Message[], model: string): void {
 }
 
 function checkBlock({ block, at }: Placed, role: string): void {
+  if (isCachedEmpty(block)) reject("cache of empty text", `${at}.text`);
   if (block.type === "text" && block.text === "") reject("empty text");
   if (block.type === "text" && !block.text.trim()) reject("blank text");
   if (role === "user" && ["thinking", "redacted_thinking", "tool_use"].includes(block.type))
@@ -62,29 +54,32 @@ function checkBlock({ block, at }: Placed, role: string): void {
   if (block.type !== "tool_result") return;
   if (role !== "user") reject("role of a block", at, block.type, "user");
   if (block.is_error && block.content.length === 0) reject("reason of an error", at);
+  const i = block.content.findIndex(isCachedEmpty);
+  if (i >= 0) reject("cache of empty text", `${at}.tool_result.content.${i}.text`);
 }
 
-/** Checks that the next turn begins with the results of all calls. */
-function checkAnswered(turn: Turn | undefined, next: Turn | undefined): void {
-  const answered = new Set<string>();
-  for (const { block } of next?.blocks ?? []) {
-    if (block.type !== "tool_result") break;
-    answered.add(block.tool_use_id);
-  }
-  const open = callsIn(turn).filter(({ id }) => !answered.has(id));
+const isCachedEmpty = (block: Block) => block.type === "text" && block.text === "" && Boolean(block.cache_control);
+
+/** Checks that a turn begins with one result for each call of the turn before, and has no others. */
+function checkResults(previous: Placed[], turn: Placed[]): void {
+  const firstOther = turn.findIndex(({ block }) => block.type !== "tool_result");
+  const first = firstOther < 0 ? turn : turn.slice(0, firstOther);
+  const answered = new Set(resultsIn(first).map(({ id }) => id));
+  const calls = callsIn(previous);
+  const open = calls.filter(({ id }) => !answered.has(id));
   const ids = open.map(({ id }) => id).join(", ");
   if (open[0]) reject("call without result", `messages.${open[0].message}`, ids);
-}
-
-/** Checks that each result has a call in the turn before, and is the only one of it. */
-function checkResults({ blocks }: Turn, previous: Turn | undefined): void {
-  const calls = new Set(callsIn(previous).map(({ id }) => id));
+  const called = new Set(calls.map(({ id }) => id));
   const seen = new Set<string>();
-  for (const { block, at } of blocks) {
-    if (block.type !== "tool_result") continue;
-    const id = block.tool_use_id;
-    if (!calls.has(id)) reject("result without call", at, id);
+  for (const { id, at } of resultsIn(turn)) {
+    if (!called.has(id)) reject("result without call", at, id);
     if (seen.has(id)) reject("one result a call", at, id);
     seen.add(id);
   }
+}
+
+function checkPrefill({ blocks }: Turn, model: string): void {
+  if (!accepts(model, "prefill")) reject("prefill");
+  const block = blocks.at(-1)?.block;
+  if (block?.type === "text" && /\s$/.test(block.text)) reject("end of prefill");
 }

@@ -1,6 +1,7 @@
 /** Turns a prompt into lines, from which its tokens, its cached part and its thinking signatures are computed. */
 import { reject } from "./errors.ts";
-import type { Block, ParsedRequest, Tool, Ttl } from "./request.ts";
+import type { ParsedRequest } from "./request.ts";
+import type { Block, Tool, Ttl } from "./schema.ts";
 
 /** A cache breakpoint, and the path of its `cache_control`. */
 type Mark = { ttl: Ttl; at: string };
@@ -51,8 +52,7 @@ function checkMarks(marks: Mark[]): void {
   if (late) reject("cache lifetimes", late.at);
 }
 
-export const promptText = (part: string, block: Block | Tool): string =>
-  `${part} ${JSON.stringify(normalize(block))}\n`;
+export const promptText = (part: string, block: Block | Tool) => `${part} ${JSON.stringify(normalize(block))}\n`;
 
 /** Sorts the fields, and removes those that clients may change when they resend a block, or that are empty. */
 function normalize(block: Block | Tool): object {

@@ -1,7 +1,9 @@
 /** What other servers with this API do differently. A local server with quirks doesn't check signatures, as they don't. */
 import type Anthropic from "@anthropic-ai/sdk";
+import { CHARS_PER_TOKEN } from "../constants.ts";
 import type { Line } from "./prompt.ts";
 import type { ParsedRequest } from "./request.ts";
+import type { Server } from "./server.ts";
 
 export type Quirk = {
   /** Returns why a request is rejected, if it is. The size of the prompt and the context window are in tokens. */
@@ -50,11 +52,12 @@ export const QUIRKS = {
   errorsInHtml: { says: (message) => `<html>\n<body>${message}</body>\n</html>\n` },
 } satisfies Record<string, Quirk>;
 
-/** Leaves out the oldest messages of a prompt that has more characters than this. */
-export function cutPrompt(lines: Line[], limit: number): Line[] {
+/** Leaves out the oldest messages of a prompt that is longer than the window, if a quirk of the server is to do so. */
+export function cutPrompt(lines: Line[], { quirks, contextLimit }: Server): Line[] {
+  if (!quirks.some(({ cuts }) => cuts)) return lines;
   const kept = [...lines];
   const length = () => kept.reduce((sum, { text }) => sum + text.length, 0);
   const oldest = () => kept.findIndex(({ text }) => /^(user|assistant) /.test(text));
-  while (length() > limit && oldest() >= 0) kept.splice(oldest(), 1);
+  while (length() > contextLimit * CHARS_PER_TOKEN && oldest() >= 0) kept.splice(oldest(), 1);
   return kept;
 }

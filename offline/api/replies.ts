@@ -1,8 +1,9 @@
-/** Turns a model's reply into a message of the API, with ids, signatures and usage, and into stream events. */
+/** Turns a model's reply into a message of the API, with ids, signatures and usage. */
 import { randomBytes } from "node:crypto";
 import type Anthropic from "@anthropic-ai/sdk";
 import { CHARS_PER_TOKEN } from "../constants.ts";
 import type { Price } from "./cache.ts";
+import type { Failure } from "./failures.ts";
 import { promptText } from "./prompt.ts";
 import type { ParsedRequest } from "./request.ts";
 import { type Chain, sign } from "./thinking.ts";
@@ -27,15 +28,37 @@ export type Draft = { block: ReplyBlock; generated: string };
 
 export const newId = (prefix: string): string => prefix + randomBytes(12).toString("hex");
 
-// --- drafts ----------------------------------------------------------------------------------------------------------
+/** How many characters a reply may have: what `max_tokens` allows, and what is left of the context window. */
+type Room = { output: number; window: number };
+type Drafted = { drafts: Draft[]; stop_reason: Anthropic.StopReason };
+
+/** Drafts a reply, cuts what doesn't fit into the room, and decides on the stop reason. */
+export function draftReply(reply: Reply, room: Room, failure?: Failure): Drafted {
+  const drafts = failure?.kind === "broken_json" ? draftsOf(reply).map(breakJson) : draftsOf(reply);
+  const length = lengthOf(drafts);
+  const halfway = length - Math.ceil((drafts.at(-1)?.generated.length ?? 0) / 2);
+  const output = failure?.kind === "max_tokens" ? Math.min(room.output, halfway) : room.output;
+  const window = failure?.kind === "context_window" ? Math.min(room.window, halfway) : room.window;
+  if (length > window && window < output)
+    return { drafts: cutDrafts(drafts, window), stop_reason: "model_context_window_exceeded" };
+  if (length > output) return { drafts: cutDrafts(drafts, output), stop_reason: "max_tokens" };
+  if (failure?.kind === "refusal") return { drafts, stop_reason: "refusal" };
+  const calls = reply.content.some(({ type }) => type === "tool_use");
+  return { drafts, stop_reason: reply.stop_reason ?? (calls ? "tool_use" : "end_turn") };
+}
 
 /** Returns a draft for each block of a reply, and for the thinking before it. */
-export function draftsOf({ content, thinks }: Reply): Draft[] {
+function draftsOf({ content, thinks }: Reply): Draft[] {
   const isThoughtless = content[0]?.type === "text" || content[0]?.type === "tool_use";
   const thought: ReplyBlock = { type: "thinking", thinking: "Looking at what is needed next." };
   const blocks = isThoughtless && thinks !== false ? [thought, ...content] : content;
   return blocks.map((block) => ({ block, generated: generatedFor(block) }));
 }
+
+const breakJson = ({ block, generated }: Draft): Draft => ({
+  block,
+  generated: block.type === "tool_use" ? generated.replace('"', "") : generated,
+});
 
 function generatedFor(block: ReplyBlock): string {
   if (block.type === "text") return block.text;
@@ -43,20 +66,7 @@ function generatedFor(block: ReplyBlock): string {
   return block.type === "tool_use" ? JSON.stringify(block.input === undefined ? {} : block.input) : "";
 }
 
-export const lengthOf = (drafts: Draft[]): number => drafts.reduce((sum, { generated }) => sum + generated.length, 0);
-
-/** How many characters a reply may have: what `max_tokens` allows, and what is left of the context window. */
-export type Room = { output: number; window: number };
-export type Drafted = { drafts: Draft[]; stop_reason: Anthropic.StopReason };
-
-/** Cuts drafts that don't fit into the room, and decides on the stop reason. */
-export function fitReply({ content, stop_reason }: Reply, drafts: Draft[], { output, window }: Room): Drafted {
-  if (lengthOf(drafts) > window && window < output)
-    return { drafts: cutDrafts(drafts, window), stop_reason: "model_context_window_exceeded" };
-  if (lengthOf(drafts) > output) return { drafts: cutDrafts(drafts, output), stop_reason: "max_tokens" };
-  const calls = content.some(({ type }) => type === "tool_use");
-  return { drafts, stop_reason: stop_reason ?? (calls ? "tool_use" : "end_turn") };
-}
+const lengthOf = (drafts: Draft[]): number => drafts.reduce((sum, { generated }) => sum + generated.length, 0);
 
 /** Keeps the first `limit` characters of a reply and drops the blocks that would begin after them. */
 function cutDrafts(drafts: Draft[], limit: number): Draft[] {
@@ -69,20 +79,14 @@ function cutDrafts(drafts: Draft[], limit: number): Draft[] {
   });
 }
 
-// --- the message -----------------------------------------------------------------------------------------------------
-
 /** Returns the blocks as the client gets them, each signature bound to everything before it. */
-export function finishBlocks(
-  drafts: Draft[],
-  thinking: ParsedRequest["thinking"],
-  chain: Chain,
-): Anthropic.ContentBlock[] {
+export function finishBlocks(drafts: Draft[], { thinking }: ParsedRequest, chain: Chain): Anthropic.ContentBlock[] {
   const isShown = thinking?.type === "adaptive" && thinking.display === "summarized";
   return drafts.map(({ block, generated }): Anthropic.ContentBlock => {
     if (block.type === "redacted_thinking") return { type: "redacted_thinking", data: sign(chain, "") };
     if (block.type === "thinking") {
-      const thinking = isShown ? generated : "";
-      return { type: "thinking", thinking, signature: sign(chain, thinking) };
+      const shown = isShown ? generated : "";
+      return { type: "thinking", thinking: shown, signature: sign(chain, shown) };
     }
     if (block.type === "text") {
       // The client can't send blank text back, so no signature may depend on it.
@@ -126,54 +130,4 @@ export function usageOf({ tokens, read, written }: Price, drafts: Draft[]): Anth
     service_tier: "standard",
     speed: "standard",
   };
-}
-
-// --- the body --------------------------------------------------------------------------------------------------------
-
-/** A message, and a draft for each of its blocks. */
-export type Answer = { message: Anthropic.Message; drafts: Draft[]; isStream: boolean };
-
-export const asEvent = (type: string, data: string): string => `event: ${type}\ndata: ${data}\n\n`;
-
-/** Returns the content type of an answer and its chunks: the events of a stream, or the whole message. */
-export function encode({ message, drafts, isStream }: Answer): { type: string; chunks: string[] } {
-  if (!isStream) return { type: "application/json", chunks: [JSON.stringify(message)] };
-  const chunks = Array.from(eventsOf(message, drafts), (event) => asEvent(event.type, JSON.stringify(event)));
-  return { type: "text/event-stream; charset=utf-8", chunks };
-}
-
-type StreamEvent = Anthropic.RawMessageStreamEvent | { type: "ping" };
-
-function* eventsOf(message: Anthropic.Message, drafts: Draft[]): Generator<StreamEvent> {
-  const { stop_reason, stop_sequence, stop_details, container } = message;
-  const { cache_creation, inference_geo, service_tier, speed, ...usage } = message.usage;
-  const early = { ...message.usage, output_tokens: 1, output_tokens_details: null };
-  const opening = { ...message, content: [], stop_reason: null, stop_details: null, usage: early };
-  yield { type: "message_start", message: opening };
-  yield { type: "ping" };
-  for (const [index, block] of message.content.entries()) {
-    yield { type: "content_block_start", index, content_block: emptied(block) };
-    for (const delta of deltasOf(block, drafts[index]?.generated ?? ""))
-      yield { type: "content_block_delta", index, delta };
-    yield { type: "content_block_stop", index };
-  }
-  yield { type: "message_delta", delta: { stop_reason, stop_sequence, stop_details, container }, usage };
-  yield { type: "message_stop" };
-}
-
-function emptied(block: Anthropic.ContentBlock): Anthropic.ContentBlock {
-  if (block.type === "text") return { ...block, text: "" };
-  if (block.type === "thinking") return { ...block, thinking: "", signature: "" };
-  return block.type === "tool_use" ? { ...block, input: {} } : block;
-}
-
-/** Splits a block into deltas of at most 20 characters. */
-function deltasOf(block: Anthropic.ContentBlock, generated: string): Anthropic.RawContentBlockDelta[] {
-  const sent = block.type === "thinking" ? block.thinking : generated;
-  const pieces = sent.match(/.{1,20}/gsu) ?? []; // with `u`, a cut never splits a surrogate pair
-  if (block.type === "text") return pieces.map((text) => ({ type: "text_delta", text }));
-  if (block.type === "tool_use") return pieces.map((partial_json) => ({ type: "input_json_delta", partial_json }));
-  if (block.type !== "thinking") return [];
-  const deltas = pieces.map((thinking) => ({ type: "thinking_delta" as const, thinking }));
-  return block.signature ? [...deltas, { type: "signature_delta", signature: block.signature }] : deltas;
 }

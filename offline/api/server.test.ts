@@ -23,8 +23,6 @@ const ask = (fields: Partial<Anthropic.MessageCreateParamsNonStreaming> = {}) =>
 const isError = (status: number, apiMessage: string) => ({ status, apiMessage });
 const lastEntry = () => server.journal.at(-1) ?? assert.fail("the journal is empty");
 
-// --- what it accepts and rejects -------------------------------------------------------------------------------------
-
 server.model = puzzleModel;
 const talk = await converse(client, 3);
 for (const each of CASES)
@@ -64,8 +62,6 @@ test("an idle connection stays open, so a client that is slow to send its next r
   assert.deepEqual([headers.get("connection"), headers.get("keep-alive")], ["keep-alive", null]); // no time limit
 });
 
-// --- the context window ----------------------------------------------------------------------------------------------
-
 test("prompt and reply fill the window but don't exceed it, nor max_tokens, and no character is split", async () => {
   server.model = () => ({ ...say("😀".repeat(500)), thinks: false });
   const endOf = ({ content, stop_reason }: Anthropic.Message) => [Object(content[0]).text, stop_reason];
@@ -77,8 +73,6 @@ test("prompt and reply fill the window but don't exceed it, nor max_tokens, and 
   const message = `prompt is too long: ${promptTokens + 5} tokens > ${promptTokens + 4} maximum`;
   await assert.rejects(longer, isError(400, message));
 });
-
-// --- replies ---------------------------------------------------------------------------------------------------------
 
 test("the journal has each request with its answer, and a script that has run out is a 500", async () => {
   server.model = scripted(say("only this"));
@@ -107,13 +101,9 @@ for (const [name, { reply, failure, ends }] of Object.entries(STREAMED))
     assert.equal(plain.stop_details?.type, ends === "refusal" ? "refusal" : undefined);
   });
 
-// --- usage and the prompt cache --------------------------------------------------------------------------------------
-
 const long = (letter: string): Anthropic.MessageParam => ({ role: "user", content: letter.repeat(3000) });
-const texts = (count: number): Anthropic.MessageParam => ({
-  role: "user",
-  content: Array.from({ length: count }, () => ({ type: "text", text: "x" })),
-});
+const X: Anthropic.TextBlockParam = { type: "text", text: "x" };
+const texts = (count: number): Anthropic.MessageParam => ({ role: "user", content: Array(count).fill(X) });
 /** Sends a prompt that ends with a breakpoint. Returns what was read from the cache and written to it. */
 async function cached(messages: Anthropic.MessageParam[], fields: Partial<Anthropic.MessageCreateParams> = {}) {
   const { usage } = await ask({ messages, cache_control: CACHE, ...fields, stream: false });
@@ -133,15 +123,20 @@ test("after a change of tools, system or model nothing is read from the cache, e
   assert.equal((await cached([long("d")], { ...base, tools: [...TOOLS, deferred] })).read, size);
 });
 
-test("a lookup goes back 20 positions, the breakpoint's own included, and under 512 tokens nothing is cached", async () => {
+test("a lookup goes back 20 positions, the breakpoint's own included", async () => {
   const { size } = await cached([long("f")]);
   assert.equal((await cached([long("f"), texts(20)])).read, 0);
   assert.equal((await cached([long("f"), texts(19)])).read, size);
-  const short = (tokens: number) => cached([{ role: "user", content: "s".repeat(3 * tokens) }]);
-  const { size: empty } = await short(100);
-  assert.equal((await short(511 - empty + 100)).written, 0);
-  assert.equal((await short(512 - empty + 100)).written, 512);
 });
+
+const LEAST = { "claude-sonnet-5-5": 512, "claude-sonnet-5": 1024, "claude-opus-4-7": 2048, "claude-haiku-4-5": 4096 };
+for (const [model, least] of Object.entries(LEAST))
+  test(`${model} caches ${least} tokens, but not one less`, async () => {
+    const ofSize = (tokens: number) => cached([{ role: "user", content: "s".repeat(3 * tokens) }], { model });
+    const { size: empty } = await ofSize(100);
+    assert.equal((await ofSize(least - empty + 99)).written, 0);
+    assert.equal((await ofSize(least - empty + 100)).written, least);
+  });
 
 test("a run of calls or of results is one position", async () => {
   const ids = Array.from({ length: 30 }, (_, i) => `call_${i}`);
@@ -157,16 +152,14 @@ test("a run of calls or of results is one position", async () => {
 });
 
 test("a cache entry lives for five minutes, or for an hour if its breakpoint says so, after its last use", async () => {
-  for (const [ttl, minutes] of [
-    ["5m", [4, 9, 15]],
-    ["1h", [59, 118, 179]],
-  ] as const) {
+  for (const ttl of ["5m", "1h"] as const) {
+    const life = ttl === "1h" ? 60 : 5; // minutes
     server.clock = () => 0;
     const { size, forHour } = await cached([long(ttl)], { cache_control: { type: "ephemeral", ttl } });
     assert.equal(forHour, ttl === "1h" ? size : 0);
-    for (const minute of minutes) {
+    for (const minute of [life - 1, 2 * life - 2, 3 * life - 1]) {
       server.clock = () => minute * 60_000;
-      assert.equal((await cached([long(ttl), long(`${minute}`)])).read, minute === minutes[2] ? 0 : size);
+      assert.equal((await cached([long(ttl), long(`${minute}`)])).read, minute > 2 * life ? 0 : size);
     }
   }
 });
@@ -178,8 +171,6 @@ test("an hour costs what it adds: up to the last breakpoint of an hour, and five
   const both = await cached([long("j"), long("k"), { role: "user", content: [text] }, long("m")]);
   assert.deepEqual([both.read, both.forHour, both.written], [hour.size, 1010, both.size - hour.size]);
 });
-
-// --- requests that nobody thought of ---------------------------------------------------------------------------------
 
 test("a request with anything in any place of it is accepted or rejected by a rule, and never a 500", async () => {
   const small = CASES.filter((each) => typeof each.sends === "object" && !isLarge(each));

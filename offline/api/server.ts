@@ -10,21 +10,20 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type Anthropic from "@anthropic-ai/sdk";
 import { CHARS_PER_TOKEN } from "../constants.ts";
 import { readBetas } from "./betas.ts";
+import { type Body, bodyOf, plainBody } from "./body.ts";
 import { type Cache, priceOf } from "./cache.ts";
 import { errorBody, Rejection, type Rule, reject } from "./errors.ts";
-import { draftWith, type Encoded, encodeWith, type Failure, failAtOnce } from "./failures.ts";
+import type { Failure } from "./failures.ts";
 import { promptLines } from "./prompt.ts";
 import { cutPrompt, type Quirk } from "./quirks.ts";
-import { finishBlocks, messageOf, newId, type Reply, type ReplyBlock, usageOf } from "./replies.ts";
-import { parseJson, parseRequest } from "./request.ts";
+import { draftReply, finishBlocks, messageOf, newId, type Reply, type ReplyBlock, usageOf } from "./replies.ts";
+import { type ParsedRequest, parseJson, parseRequest } from "./request.ts";
 import { checkRules } from "./rules.ts";
 import { checkThinking } from "./thinking.ts";
 
 export type { Failure, Reply, ReplyBlock };
 
 const LARGEST = 32 * 1024 * 1024; // bytes of a body
-
-// --- interface -------------------------------------------------------------------------------------------------------
 
 /** A function from a request, as the client sent it, to a reply. If it throws, the request fails with a 500 and that message. */
 export type Model = (request: Anthropic.MessageCreateParams) => Reply;
@@ -108,63 +107,64 @@ export async function startServer(options: Settings = {}): Promise<Server> {
     quirks: [],
     ...settings,
     fail: (...more) => void failures.push(...more),
-    close: () =>
-      new Promise((resolve) => {
-        http.close(() => resolve());
-        http.closeAllConnections();
-      }),
+    async close() {
+      http.closeAllConnections();
+      await once(http.close(), "close");
+    },
   };
   const state: State = { server, failures, key: randomBytes(32), cache: new Map() };
   return server;
 }
 
-// --- one request -----------------------------------------------------------------------------------------------------
-
 type State = { server: Server; failures: Failure[]; key: Buffer; cache: Cache };
 type Exchange = { req: IncomingMessage; res: ServerResponse; requestId: string; entry: JournalEntry };
 
-/** Takes a request through every step: parse, price, ask, finish, encode. Throws a Rejection if it breaks a rule. */
-async function handle({ req, res, entry, requestId }: Exchange, state: State): Promise<void> {
-  const { server, failures } = state;
-  const { contextLimit: window, quirks } = server;
+/** Takes a request through every step: parse, price, ask, finish, send. Throws a Rejection if it breaks a rule. */
+async function handle({ req, res, requestId, entry }: Exchange, state: State): Promise<void> {
+  const { server, failures, key, cache } = state;
   const path = req.url?.split("?")[0];
   const isCount = path === "/v1/messages/count_tokens";
   if (req.method !== "POST" || !(isCount || path === "/v1/messages")) throw new Rejection(404);
-  const body = await text(req);
+  const sent = await text(req);
   if (!isCount) server.journal.push(entry);
   const failure = isCount ? undefined : failures.shift();
 
-  checkHeaders(req.headers, body);
-  entry.request = parseJson(body);
-  failAtOnce(failure);
+  checkHeaders(req.headers, sent);
+  entry.request = parseJson(sent);
+  if (failure?.kind === "status") {
+    if (failure.retryAfter !== undefined) res.setHeader("retry-after", failure.retryAfter);
+    throw new Rejection(failure.status, failure.message);
+  }
   const request = parseRequest(entry.request, readBetas(req.headers["anthropic-beta"]), isCount);
   checkRules(request);
 
-  const cut = quirks.some(({ cuts }) => cuts) ? window * CHARS_PER_TOKEN : Number.POSITIVE_INFINITY;
-  const lines = cutPrompt(promptLines(request), cut);
-  const price = priceOf(lines, request.model, state.cache, server.clock());
+  const lines = cutPrompt(promptLines(request), server);
+  const price = priceOf(lines, request.model, cache, server.clock());
   entry.promptTokens = price.tokens;
-  if (isCount) return send(res, { chunks: [JSON.stringify({ input_tokens: price.tokens })] });
-  const left = window - price.tokens;
-  const reasons = quirks.flatMap(({ refuses }) => refuses?.(request, price.tokens, window) ?? []);
-  if (reasons[0]) throw new Rejection(400, reasons[0]);
-  if (left < 0) reject("prompt too long", `${price.tokens}`, `${window}`);
-  const chain = checkThinking(quirks.length === 0 ? lines : [], state.key, request.thinking);
+  if (isCount) return send(res, plainBody({ input_tokens: price.tokens }));
+  checkSize(request, price.tokens, server);
+  const chain = checkThinking(server.quirks.length === 0 ? lines : [], key, request.thinking);
 
-  const room = { output: CHARS_PER_TOKEN * request.max_tokens, window: CHARS_PER_TOKEN * left };
-  const { drafts, stop_reason } = draftWith(failure, server.model(entry.request), room);
-
-  for (const [key, cached] of price.entries) state.cache.set(key, cached);
-  const content = finishBlocks(drafts, request.thinking, chain);
+  const window = server.contextLimit - price.tokens;
+  const room = { output: CHARS_PER_TOKEN * request.max_tokens, window: CHARS_PER_TOKEN * window };
+  const { drafts, stop_reason } = draftReply(server.model(entry.request), room, failure);
+  for (const [prefix, cached] of price.entries) cache.set(prefix, cached);
+  const content = finishBlocks(drafts, request, chain);
   const usage = usageOf(price, drafts);
   Object.assign(entry, { reply: content, stop_reason, usage });
+
   const message = messageOf(request.model, { content, stop_reason, usage });
   if (server.reportedUsage) Object.assign(message, { usage: server.reportedUsage });
-  for (const quirk of quirks) quirk.changes?.(message);
+  for (const quirk of server.quirks) quirk.changes?.(message);
+  const body = bodyOf({ message, drafts, isStream: request.stream }, requestId, failure);
+  entry.error = body.error;
+  return send(res, body);
+}
 
-  const encoded = encodeWith(failure, { message, drafts, isStream: request.stream }, requestId);
-  entry.error = encoded.error;
-  return send(res, encoded);
+function checkSize(request: ParsedRequest, tokens: number, { contextLimit, quirks }: Server): void {
+  const reason = quirks.map(({ refuses }) => refuses?.(request, tokens, contextLimit)).find(Boolean);
+  if (reason) throw new Rejection(400, reason);
+  if (tokens > contextLimit) reject("prompt too long", `${tokens}`, `${contextLimit}`);
 }
 
 function checkHeaders(headers: IncomingMessage["headers"], body: string): void {
@@ -173,7 +173,7 @@ function checkHeaders(headers: IncomingMessage["headers"], body: string): void {
   if (!headers["anthropic-version"]) reject("version");
 }
 
-async function send(res: ServerResponse, { type = "application/json", chunks, delay, breaks }: Encoded): Promise<void> {
+async function send(res: ServerResponse, { type, chunks, delay, breaks }: Body): Promise<void> {
   for (const chunk of chunks) {
     if (delay !== undefined) await sleep(delay, undefined, { ref: false });
     if (res.destroyed) return; // the client has left
@@ -187,10 +187,9 @@ async function send(res: ServerResponse, { type = "application/json", chunks, de
 function sendError({ res, requestId, entry }: Exchange, error: unknown, quirks: Quirk[]): void {
   const isModelError = !(error instanceof Rejection);
   const rejection = isModelError ? new Rejection(500, error instanceof Error ? error.message : String(error)) : error;
-  const { status, message, rule, retryAfter } = rejection;
+  const { status, message, rule } = rejection;
   Object.assign(entry, { status, error: message, rule });
   if (isModelError) res.setHeader("x-should-retry", "false"); // or the SDK would call the model again
-  if (retryAfter !== undefined) res.setHeader("retry-after", retryAfter);
   if (res.destroyed) return; // the client left before its body was read
   const body = quirks.find(({ says }) => says)?.says?.(message) ?? errorBody(rejection, requestId);
   res.writeHead(status, { "content-type": body.startsWith("<") ? "text/html" : "application/json" }).end(body);
