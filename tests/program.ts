@@ -4,7 +4,6 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -150,19 +149,10 @@ export async function start(t: TestContext, lesson: string, args: string[] = [],
   return { child, cwd, journal: own.journal, ended, screen: () => screen, waitFor, type, typeAt };
 }
 
-/** A server's own answer to a request. */
-type Answer = { status: number; type: string; body: string };
-
-/** Starts a proxy that passes requests on to a server, except those with an answer of its own. Returns its URL. */
-export async function startProxy(t: TestContext, url: string, answerTo: (body: string) => Answer | undefined) {
-  const proxy = createServer(async (request, response) => {
-    const body = await text(request);
-    const own = answerTo(body);
-    const headers = { "content-type": "application/json", "x-api-key": "test", "anthropic-version": "2023-06-01" };
-    const passed = own ?? (await fetch(url + request.url, { method: "POST", headers, body }));
-    const type = own?.type ?? "text/event-stream";
-    response.writeHead(passed.status, { "content-type": type, "x-should-retry": "false" });
-    response.end(passed instanceof Response ? await passed.text() : passed.body);
+/** Starts a server that gives every request this answer, as a proxy may. Returns its URL. */
+export async function startProxy(t: TestContext, status: number, type: string, body: string): Promise<string> {
+  const proxy = createServer((_request, response) => {
+    response.writeHead(status, { "content-type": type, "x-should-retry": "false" }).end(body);
   });
   await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
   t.after(() => proxy.close());

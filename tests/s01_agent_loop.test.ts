@@ -10,7 +10,7 @@ import { runInNewContext } from "node:vm";
 import { bash, call, say, use, user } from "../offline/api/said.ts";
 import { type Failure, type Reply, type ReplyBlock, scripted, startServer } from "../offline/api/server.ts";
 import { interruptWait, isRunning, noTerminal, start, startProxy, until, WAIT } from "./program.ts";
-import { expectRejection, newServer, PASS, useServer } from "./server.ts";
+import { expectRejection, PASS, useServer } from "./server.ts";
 import { blocksOf, goOn, loop, type Messages, onEach, onEachAtOnce, resultsIn, textsIn, turn } from "./turn.ts";
 import { emptyWorkspace, newFolder, useWorkspace } from "./workspace.ts";
 
@@ -90,7 +90,7 @@ onEach("agentLoop", { s01, s02, s03, s04, s05, s06 }, (lesson) => {
     const { sent } = await loop(lesson, [say("hello")]);
     const { stream, model, max_tokens, cache_control, thinking, system, tools } = sent[0] ?? {};
     assert.deepEqual([stream, model, max_tokens], [true, "claude-sonnet-5-5", 32_000]);
-    assert.deepEqual(cache_control, { type: "ephemeral" });
+    assert.deepEqual(cache_control, { type: "ephemeral", ...(lesson === s06 && { ttl: "1h" }) });
     assert.deepEqual(thinking, { type: "adaptive", display: "summarized" });
     assert.deepEqual([system, tools], [lesson.SYSTEM, lesson.TOOLS]);
     assert.ok(lesson.SYSTEM.includes(folder), "the system prompt names the workspace");
@@ -245,6 +245,13 @@ onEach("runTurn", { s01, s06 }, (lesson) => {
     await goOnStopped(messages);
   });
 
+  test("drops what the model hasn't seen if the API rejects it in the middle of a stream", async () => {
+    server.fail(PASS, PASS, { kind: "error_event", status: 400 });
+    const { messages, results } = await turn(lesson, [bash("echo one"), bash("echo two"), say("half of this")]);
+    assert.deepEqual(outputs(results), ["one"]);
+    await goOnStopped(messages);
+  });
+
   test("drops nothing if a 400 is about the account, and the model is told that it stopped", async () => {
     for (const message of [
       "Your credit balance is too low to access the Anthropic API.",
@@ -291,13 +298,15 @@ onEach("runTurn", { s01 }, (lesson) => {
     server.contextLimit = 200_000;
   });
 
-  test("drops what is too large for the API (413), and the conversation goes on", async () => {
+  test("drops what is too large for the API (413, also in the middle of a stream), and the conversation goes on", async () => {
     expectRejection(/exceeds the maximum size/);
-    server.fail(PASS, { kind: "status", status: 413 });
-    const { error, messages, results } = await turn(lesson, [bash("echo large")]);
-    assert.match(error ?? "", /413/);
-    assert.equal(results.length, 0);
-    await goOn(lesson, messages);
+    for (const kind of ["status", "error_event"] as const) {
+      server.fail(PASS, { kind, status: 413 });
+      const { error, messages, results } = await turn(lesson, [bash("echo large"), say("half of this")]);
+      assert.match(error ?? "", /exceeds the maximum size/);
+      assert.equal(results.length, 0);
+      await goOn(lesson, messages);
+    }
   });
 });
 
@@ -517,29 +526,19 @@ onEachAtOnce("main", { s01: PROGRAMS.s01 }, false, (lesson) => {
     const gone = await startServer({ model: scripted() });
     await gone.close();
     const page = `<!DOCTYPE html>\n<title>Bad gateway</title>\n${"<p>Please try again later.</p>\n".repeat(185)}`;
-    const broken = await startProxy(t, "", () => ({ status: 200, type: "text/event-stream", body: "" }));
-    const down = await startProxy(t, "", () => ({ status: 502, type: "text/html", body: page }));
+    const broken = await startProxy(t, 200, "text/event-stream", "");
+    const down = await startProxy(t, 502, "text/html", page);
+    const unsure = await startProxy(t, 422, "application/json", '{"detail":"what is this?"}');
     for (const [url, line] of [
       [broken, /^\n\[the reply broke off: \w.*\]\n$/],
       [down, /^\n\[API error 502 .*Bad gateway.{1,450}\]\n$/],
+      [unsure, /^\n\[API error 422 {"detail":"what is this\?"}\]\n$/], // nothing was dropped
       [gone.url, /^\n\[.*http:\/\/127\.0\.0\.1:.*ECONNREFUSED.*\]\n$/],
     ] as const) {
       const run = await start(t, lesson, ["go"], { env: { ANTHROPIC_BASE_URL: url } });
       assert.equal(await run.ended, 1);
       assert.match(run.screen(), line);
     }
-  });
-
-  test("drops what the model hasn't seen if the API rejects it in the middle of a stream", async (t) => {
-    const upstream = await newServer(bash("echo one"), bash("echo two"), say("Fine."));
-    const error = { type: "error", error: { type: "invalid_request_error", message: "a result is wrong" } };
-    const own = { status: 200, type: "text/event-stream", body: `event: error\ndata: ${JSON.stringify(error)}\n\n` };
-    const url = await startProxy(t, upstream.url, (body) => (body.includes('"content":"two"') ? own : undefined));
-    const run = await start(t, lesson, ["-y"], { input: "go\ngo on\n", env: { ANTHROPIC_BASE_URL: url } });
-    assert.equal(await run.ended, 1);
-    assert.match(run.screen(), /^\[API error invalid_request_error: a result is wrong; .*dropped.*\]$/m);
-    const { messages } = upstream.journal.at(-1)?.request ?? assert.fail();
-    assert.deepEqual([outputs(resultsIn(messages)), textsIn(messages)], [["one"], ["go", NOTE, "go on"]]);
   });
 
   const unset = { ANTHROPIC_API_KEY: undefined };
@@ -565,12 +564,13 @@ onEachAtOnce("main", { s01: PROGRAMS.s01 }, false, (lesson) => {
 onEachAtOnce("main", PROGRAMS, false, (lesson) => {
   test("says in one line why a request failed and what was dropped, and exits with 1 in the end", async (t) => {
     const run = await start(t, lesson, ["-y"], {
-      input: "1\n2\n3\n4\n5\n6\n7\n",
-      replies: [say("half"), bash("echo never"), bash("echo never"), call(), bash("echo done"), say("All done.")],
+      input: "1\n2\n3\n4\n5\n6\n7\n8\n",
+      replies: [say("half"), ...Array(3).fill(bash("echo never")), call(), bash("echo done"), say("All done.")],
       failures: [
         { kind: "status", status: 401 },
         { kind: "drop" },
         { kind: "error_event" },
+        { kind: "error_event", status: 429 },
         { kind: "broken_json" },
         PASS,
         PASS,
@@ -579,8 +579,8 @@ onEachAtOnce("main", PROGRAMS, false, (lesson) => {
     });
     for (const message of [/invalid x-api-key/, /malformed/]) expectRejection(message);
     assert.equal(await run.ended, 1);
-    const lines = run.screen().match(/^\[(?!context).*\]$/gm) ?? [];
-    const whys = [/401/, /^\[the reply broke off: \w+/, /Overloaded/, /JSON/, /empty/, /malformed.*dropped/];
+    const lines = run.screen().match(/^\[(?!context|if ).*\]$/gm) ?? [];
+    const whys = [/401/, /^\[the reply broke off: \w+/, /Overloaded/, /429/, /JSON/, /empty/, /malformed.*dropped/];
     assert.equal(lines.length, whys.length, run.screen());
     for (const [i, why] of whys.entries()) assert.match(lines[i] ?? "", why);
     assert.match(run.screen(), /All done\.\n(\[.*\n)?$/);

@@ -25,9 +25,9 @@ export function bodyOf(answer: Answer, requestId: string, failure?: Failure): Bo
   if (failure?.kind === "slow") return { ...body, delay: failure.delay };
   if (failure?.kind === "drop") return { ...body, chunks: half, breaks: true, error: "drop" };
   if (failure?.kind !== "error_event") return body;
-  const overloaded = new Rejection(529);
-  if (!answer.isStream) throw overloaded;
-  return { ...body, chunks: [...half, asEvent("error", errorBody(overloaded, requestId))], error: "error_event" };
+  const rejection = new Rejection(failure.status ?? 529);
+  if (!answer.isStream) throw rejection;
+  return { ...body, chunks: [...half, asEvent("error", errorBody(rejection, requestId))], error: "error_event" };
 }
 
 export const plainBody = (value: object): Body => ({ type: "application/json", chunks: [JSON.stringify(value)] });

@@ -4,8 +4,8 @@ export type Failure =
   | { kind: "status"; status: 400 | 401 | 413 | 429 | 500 | 529; message?: string; retryAfter?: number }
   /** The connection breaks after half of the stream's events, or before a plain answer. */
   | { kind: "drop" }
-  /** An overloaded_error follows half of the stream's events. A plain answer becomes a 529. */
-  | { kind: "error_event" }
+  /** An error follows half of the stream's events, an overloaded_error by default. A plain answer gets its status. */
+  | { kind: "error_event"; status?: 400 | 413 | 429 }
   /** Waits `delay` milliseconds before each event of the stream, or before a plain answer. */
   | { kind: "slow"; delay: number }
   /** The reply reaches max_tokens in the middle of its last block. If that is a call, its JSON is incomplete. */
