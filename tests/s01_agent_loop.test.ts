@@ -394,12 +394,25 @@ onEach("runBash", { s01 }, (lesson) => {
     assert.equal(await run("kill -9 $$"), "(no output)\n(killed by SIGKILL)");
   });
 
-  test("gives a command no input, and no variable that begins with ANTHROPIC_", async () => {
-    process.env.ANTHROPIC_CUSTOM_HEADERS = "x-secret: 1";
+  test("gives a command no input, and no variable that begins with ANTHROPIC_ or TSX_", async () => {
+    const ours = { ANTHROPIC_CUSTOM_HEADERS: "x-secret: 1", TSX_TSCONFIG_PATH: "tsconfig.json" };
+    Object.assign(process.env, ours);
     const output = await run("cat; env");
-    delete process.env.ANTHROPIC_CUSTOM_HEADERS;
+    for (const name of Object.keys(ours)) delete process.env[name];
     assert.match(output, /^PATH=/m);
-    assert.doesNotMatch(output, /ANTHROPIC_/);
+    assert.doesNotMatch(output, /ANTHROPIC_|TSX_/);
+  });
+
+  test("names the line of an error as the command counts it, and runs BASH_ENV once", async () => {
+    assert.match(await run("true\nnone-such"), /^bash\b.*\b2\b.*none-such.*\n\(exit code 127\)$/);
+    assert.match(await run("true\nif then"), /^bash\b.*\b2\b.*`then'\n.*\n\(exit code 2\)$/);
+    assert.match(await run("-c"), /^bash\b.*\b1\b.*-c: .*\n\(exit code 127\)$/);
+    assert.equal(await run(""), "(no output)");
+    writeFileSync("setup.sh", "echo set up");
+    process.env.BASH_ENV = "setup.sh";
+    const output = await run("echo done");
+    delete process.env.BASH_ENV;
+    assert.equal(output, "set up\ndone");
   });
 });
 
