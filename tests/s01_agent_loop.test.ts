@@ -425,11 +425,15 @@ onEach("runBash", { s01, s06 }, (lesson) => {
 });
 
 onEach("print", { s01 }, (lesson) => {
-  test("control and text-direction characters are replaced when printed, but newlines stay", async () => {
+  test("control, text-direction and invisible characters are replaced when printed, but newlines stay", async () => {
     const evil = "\x1b]0;owned\x07\x1b[2J\u202e\x9b31m";
     const { printed } = await loop(lesson, [bash(`printf '%s' '${evil}'`), say(`one\r\ntwo ${evil}`)]);
     assert.match(printed, /one\ntwo �\]0;owned/);
     assert.doesNotMatch(printed, /[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/);
+    const invisible = ["\u{e0041}", "\u200b", "\u2060", "\xad", "\u3164", "\ufeff", "\ufe0e", "\u{e0100}"];
+    const needed = "👩\u200d💻 ❤\ufe0f می\u200cخواهم"; // an emoji of two, a red heart, two parts of a Persian word
+    const { printed: shown } = await loop(lesson, [{ ...say(`${invisible.join("|")} ${needed}`), thinks: false }]);
+    assert.equal(shown, `${invisible.fill("�").join("|")} ${needed}\n`);
   });
 });
 
