@@ -493,6 +493,15 @@ onEachAtOnce("main", { s01: PROGRAMS.s01 }, false, (lesson) => {
     await until(() => isThere("after", run.cwd));
   });
 
+  test("leaves a pipe alone if the request is on the command line, so that a loop in a shell can read from it", async (t) => {
+    const shell = (agent: string) => `printf '%s\\n' a b c | while read -r file; do ${agent} "Review $file"; done`;
+    const run = await start(t, lesson, [], { replies: [bash("touch never"), ...Array(3).fill(say("Fine."))], shell });
+    assert.equal(await run.ended, 0, run.screen());
+    const asked = run.journal.flatMap(({ request }) => textsIn(request.messages));
+    assert.deepEqual(asked, ["Review a", "Review a", "Review b", "Review c"]);
+    assert.match(resultsIn(run.journal[1]?.request.messages)[0]?.text ?? "", /^not run: .*-y/);
+  });
+
   test("takes piped requests one per line; without a terminal there's no one to ask, so nothing runs", async (t) => {
     const replies = [bash("touch never"), say("I could not."), say("two")];
     const run = await start(t, lesson, [], { replies, input: "first\n\nsecond\n q \nthird\n" });
@@ -758,13 +767,18 @@ onEachAtOnce("main", { s01: PROGRAMS.s01 }, noTerminal, (lesson) => {
     assert.equal(await run.ended, 0);
   });
 
-  test("a request of the command line ends with Ctrl-C, and so does a command that ignores SIGTERM", async (t) => {
-    const run = await start(t, lesson, ["-y", "go"], { replies: [bash(ENDLESS)], terminal: true });
-    await until(() => isUp(run.cwd));
-    run.type(CTRL_C);
-    assert.equal(await run.ended, 1);
-    await bothEnd(run.cwd);
-  });
+  for (const [input, shell] of [
+    ["the terminal", undefined],
+    ["a pipe", (agent: string) => `trap : INT; echo unread | ${agent}`],
+  ] as const) {
+    test(`a request of the command line ends with Ctrl-C, and so does a command that ignores SIGTERM, if stdin is ${input}`, async (t) => {
+      const run = await start(t, lesson, ["-y", "go"], { replies: [bash(ENDLESS)], terminal: true, shell });
+      await until(() => isUp(run.cwd));
+      run.type(CTRL_C);
+      assert.equal(await run.ended, 1);
+      await bothEnd(run.cwd);
+    });
+  }
 
   test("the running command ends with the agent when its terminal is closed", async (t) => {
     const run = await start(t, lesson, ["-y", "go"], { replies: [bash(ENDLESS)], terminal: true });
