@@ -578,6 +578,28 @@ onEachAtOnce("main", { s01: PROGRAMS.s01 }, false, (lesson) => {
     assert.deepEqual([request?.model, request?.thinking], ["claude-of-environment", undefined]);
   });
 
+  test("names the variable and the character if a key can't be sent, but never shows the key", async (t) => {
+    for (const [name, key, stray] of [
+      ["ANTHROPIC_API_KEY", "secret-…", '"…"'],
+      ["ANTHROPIC_API_KEY", "secret\nsecret", String.raw`"\n"`],
+      ["ANTHROPIC_AUTH_TOKEN", "“secret”", '"“"'],
+    ] as const) {
+      const run = await start(t, lesson, ["go"], { env: { ...unset, [name]: key } });
+      assert.equal(await run.ended, 1);
+      assert.match(run.screen(), new RegExp(`^\n\\[${name} contains .*\\]\n$`));
+      assert.ok(run.screen().includes(stray) && !run.screen().includes("secret"), run.screen());
+      assert.equal(run.journal.length, 0);
+    }
+  });
+
+  test("cuts blanks and newlines off the ends of a key, in the environment as in .env", async (t) => {
+    const settings = [{ env: { ANTHROPIC_API_KEY: " key\n" } }, { env: unset, dotEnv: 'ANTHROPIC_API_KEY=" key\n"\n' }];
+    for (const setting of settings) {
+      const run = await start(t, lesson, ["go"], { replies: [say("Hello.")], ...setting });
+      assert.equal(await run.ended, 0, run.screen());
+    }
+  });
+
   test("says in one line what to set if there is no key, even if the workspace has a .env with one", async (t) => {
     const files = { ".env": "ANTHROPIC_API_KEY=planted\n" };
     const run = await start(t, lesson, ["go"], { files, env: unset });
