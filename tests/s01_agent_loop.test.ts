@@ -186,6 +186,8 @@ onEach("runCall", { s01 }, (lesson) => {
     assert.match(text, /^HEAD\n1\n2\n/);
     assert.match(text, /49999\n50000\nTAIL\n\(exit code 3\)$/);
     assert.match(text, /\n.*\b50000 characters.*\n/, "a note says that it was cut");
+    const whole = await loop(lesson, [bash("head -c 50000 /dev/zero | tr '\\0' x"), say("done")]);
+    assert.equal(whole.results[0]?.text, "x".repeat(50_000), "this one isn't cut");
     const approve = () => Promise.reject(new Error("no ".repeat(30_000)));
     const refused = await loop(lesson, [bash("true"), say("ok")], { approve });
     assert.equal(refused.results[0]?.text.length, text.length, "an error has no more characters");
@@ -341,6 +343,13 @@ onEach("checkReply", { s01 }, (lesson) => {
     await goOn(lesson, messages);
   });
 
+  test("keeps a reply that begins with its only text or call, without thinking", async () => {
+    const replies = [call(command), call(words)].map((reply) => ({ ...reply, thinks: false }));
+    const { error, messages } = await loop(lesson, replies);
+    assert.equal(error, undefined);
+    assert.deepEqual([messages[1], messages[3]].map(typesIn), [["tool_use"], ["text"]]);
+  });
+
   for (const [what, reply] of Object.entries<Reply>({
     "no blocks": call(),
     "only blank text": say(" \n"),
@@ -459,8 +468,10 @@ onEachAtOnce("runBash", { s01 }, false, (lesson) => {
     const stop = new AbortController();
     const running = run(cwd, `echo begun; ${ENDLESS}`, stop.signal);
     await until(() => isUp(cwd));
+    const stopped = performance.now();
     stop.abort();
     assert.equal(await running, "begun\n(interrupted by user)");
+    assert.ok(performance.now() - stopped > 900, "what ignores SIGTERM had a second");
     await bothEnd(cwd);
     assert.ok(isThere("polite", cwd), "the parent had time to end by itself");
   });
