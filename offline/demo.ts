@@ -1,105 +1,98 @@
 /**
- * The demo: s06 and the rehearsal model carry out one long task in a small context. All three layers must act, the answer
- * must be right, and no file may be read twice. If a compaction loses facts, the model reads again and the demo fails.
+ * The demo: s05 and then s06 get the same request, in a window that is too small for the answer. s05 has to run into it. In
+ * s06, all three layers have to act, and the answer has to be right: if a compaction loses a fact, the model reads again.
  */
 import type { StdioOptions } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { filesIn } from "../tools/sessions/files.ts";
-import { whole } from "../tools/sessions/numbers.ts";
-import { readRecording } from "../tools/sessions/recording.ts";
 import type { JournalEntry, Model } from "./api/server.ts";
 import { isSummaryCall, rehearse } from "./model.ts";
 import { runOffline } from "./offline.ts";
 import { DEFAULTS } from "./start.ts";
-import { PRINTED } from "./wording.ts";
+import { CLEARED, PRINTED } from "./wording.ts";
+import { LIBRARY } from "./world.ts";
 
-// A summary brings back files this short, and layer 1 can't clear those, so in the end layer 2 has to act.
-const FILES = 64;
-const FILE_SIZE = 2_000; // characters
-const THRESHOLD = 16_000; // tokens
-const COLOURS = ["amber", "azure", "coral", "ebony", "ivory", "khaki", "mauve", "olive"];
-const REQUEST =
-  "Read every file in the library/ folder one by one and report the fact in each; use the compact tool when half are read.";
+const WINDOW = 32_000; // tokens
+const REQUEST = "Read every file in library/ one by one; use the compact tool when half are read.";
 
-/** Runs the demo and prints the result. Returns the exit code. `keep` is a folder to copy the transcript to. */
-export async function demo(keep?: string): Promise<number> {
-  const folder = temporaryFolder();
-  const facts = fillLibrary(folder);
-  const all = Math.round((FILES * FILE_SIZE) / 3_000);
-  console.log(`[demo: s06 compacts at ${whole(THRESHOLD)} tokens; the ${FILES} files have about ${all},000]`);
-  const env = { ...process.env, ...DEFAULTS, COMPACT_THRESHOLD: String(THRESHOLD) };
-  const stdio: StdioOptions = ["inherit", "ignore", "inherit"];
-  const { code, journal } = await runOffline("s06", ["-y", REQUEST], { cwd: folder, env, stdio }, withProgress());
-  const transcripts = join(folder, ".transcripts");
-  if (keep) cpSync(transcripts, keep, { recursive: true });
-  console.log(`${drawPrompts(journal)}\n`);
-  const faults = [code !== 0 && `s06 ended with exit code ${code}`, ...findFaults(journal, transcripts, facts)];
-  for (const fault of faults.filter(Boolean)) console.log(`demo failed: ${fault}`);
-  return faults.some(Boolean) ? 1 : 0;
-}
+type Run = { code: number; journal: JournalEntry[] };
 
-/** Makes a folder that is removed when this process ends, even by a signal. */
-function temporaryFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "six-lessons-"));
-  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
-  return folder;
-}
-
-/** Writes the files. Returns the lines about their facts that the answer must have. */
-function fillLibrary(folder: string): string[] {
-  mkdirSync(join(folder, "library"));
-  return Array.from({ length: FILES }, (_, i) => {
-    const name = `library/book-${String(i + 1).padStart(2, "0")}.txt`;
-    const fact = `the cover of book ${i + 1} is ${COLOURS[(i * 5) % COLOURS.length]}`;
-    const pages = `Page after page of book ${i + 1}. `.repeat(200).slice(0, FILE_SIZE);
-    writeFileSync(join(folder, name), `${pages}\nFact: ${fact}\n`);
-    return `${name}: ${fact}`;
-  });
-}
-
-/** Returns the rehearsal model, which here shows its progress and gives up if it reads in circles. */
-function withProgress(): Model {
-  let calls = 0;
-  return (request) => {
-    calls++;
-    if (process.stdout.isTTY) process.stdout.write(`\r[model call ${calls}]\r`);
-    return calls > 3 * FILES ? { content: [{ type: "text", text: "I give up." }] } : rehearse(request);
-  };
+/** Runs the demo and prints the result. Returns the exit code. */
+export async function demo(): Promise<number> {
+  process.on("SIGINT", () => process.exit(1)); // otherwise it would go on with the other lesson
+  console.log(`First s05, then s06 gets this request, in a window of ${WINDOW} tokens:\n${REQUEST}`);
+  const [s05, s06] = [await run("s05"), await run("s06")];
+  const { lines, faults } = judge(s05, s06);
+  for (const line of lines) console.log(line);
+  for (const fault of faults) console.log(`demo failed: ${fault}`);
+  return faults.length > 0 ? 1 : 0;
 }
 
 const BARS = "▁▂▃▄▅▆▇█";
-function drawPrompts(journal: JournalEntry[]): string {
-  const largest = Math.max(...journal.map(({ promptTokens }) => promptTokens));
-  return journal.map(({ promptTokens }) => BARS[Math.floor((promptTokens / largest) * (BARS.length - 1))]).join("");
+
+/** Runs a lesson, and draws a bar for each model call: its prompt's share of the window. */
+export async function run(lesson: string): Promise<Run> {
+  const env = { ...process.env, ...DEFAULTS, CONTEXT_WINDOW: `${WINDOW}` };
+  const stdio: StdioOptions = ["ignore", "ignore", "inherit"];
+  const onAnswer = ({ promptTokens }: JournalEntry) =>
+    process.stdout.write(BARS[Math.floor((promptTokens / WINDOW) * BARS.length)] ?? "×");
+  process.stdout.write(`${lesson} `);
+  const result = await runOffline(lesson, ["-y", REQUEST], { env, stdio }, { model: withPatience(), onAnswer });
+  console.log();
+  return result;
 }
 
-/** Prints what happened. Returns what went wrong. */
-function findFaults(journal: JournalEntry[], transcripts: string, facts: string[]): (string | false)[] {
-  const events = filesIn(transcripts).flatMap((file) => readRecording(readFileSync(file, "utf8")).events);
-  const layers = Object.entries(PRINTED).map(([trigger, printed], i) => {
-    const times = events.filter((event) => event.type === "rewrite" && event.trigger === trigger).length;
-    console.log(`layer ${i + 1}: ${printed} × ${times}`);
-    return times;
-  });
-  const replies = journal.filter(({ request }) => !isSummaryCall(request));
-  const most = whole(Math.max(...replies.map(({ promptTokens }) => promptTokens)));
-  const summaries = journal.length - replies.length;
-  console.log(`${journal.length} model calls: ${replies.length} of at most ${most} tokens, ${summaries} for summaries`);
-  const blocks = journal.flatMap(({ reply = [] }) => reply);
-  const answer = blocks.at(-1);
-  const right = facts.filter((fact) => answer?.type === "text" && answer.text.includes(fact)).length;
-  const reads = blocks.flatMap((block) => (block.type === "tool_use" && block.name === "read_file" ? block.input : []));
-  const files = new Set(reads.map((input) => JSON.stringify(input))).size;
-  const again = reads.length - files;
-  console.log(`${right} of ${FILES} facts right, ${files} files read, ${again} of them twice`);
-  const error = journal.find((call) => call.error)?.error ?? "";
+/** Returns the rehearsal model, which here gives up if it reads in circles. */
+function withPatience(): Model {
+  let calls = 0;
+  return (request) => {
+    calls++;
+    return calls > 3 * LIBRARY.length ? { content: [{ type: "text", text: "I give up." }] } : rehearse(request);
+  };
+}
+
+/** Returns what to print about the two runs, and what went wrong in them. */
+export function judge(s05: Run, s06: Run): { lines: string[]; faults: string[] } {
+  const layers = countLayers(s06.journal);
+  const [before, after] = [readsIn(s05.journal), readsIn(s06.journal)];
+  const end = s05.journal.at(-1);
+  const reason = end?.error?.split(":")[0] ?? `${end?.stop_reason}`;
+  const again = after.length - new Set(after).size;
+  const answer = s06.journal.at(-1)?.reply?.at(-1);
+  const right = LIBRARY.filter(({ path, fact }) => answer?.type === "text" && answer.text.includes(`${path}: ${fact}`));
+  const error = s06.journal.find((call) => call.error)?.error;
+  const faults = {
+    "s05 didn't run into the window": !/^(prompt is too long|model_context_window_exceeded)$/.test(reason),
+    [`s06 ended with exit code ${s06.code}`]: s06.code !== 0,
+    [`the API rejected a request of s06: ${error}`]: error !== undefined,
+    "a layer didn't act": layers.some(({ times }) => times === 0),
+    "the answer lacks facts": right.length < LIBRARY.length,
+    "a compaction lost what was in a file": again > 0,
+  };
+  const lines = [
+    ...layers.map(({ printed, times }, i) => `layer ${i + 1}: ${printed} × ${times}`),
+    `s05: ${before.length} files read, then: ${reason}`,
+    `s06: ${after.length} files read, ${again || "none"} of them twice, and ${right.length} of ${LIBRARY.length} facts right`,
+  ];
+  return { lines, faults: Object.keys(faults).filter((fault) => faults[fault]) };
+}
+
+/** Returns the files that the model has read, once for each time: the input of each such call whose result it was sent. */
+function readsIn(journal: JournalEntry[]): string[] {
+  const sent = journal.filter(({ error }) => !error).flatMap(({ request }) => request.messages);
+  const blocks = sent.flatMap(({ content }) => (typeof content === "string" ? [] : content));
+  const calls = blocks.flatMap((block) => (block.type === "tool_use" && block.name === "read_file" ? block : []));
+  return [...new Map(calls.map(({ id, input }) => [id, JSON.stringify(input)])).values()];
+}
+
+/** Returns how often each layer acted: 1 leaves more placeholders than there were, 2 and 3 ask for a summary. */
+function countLayers(journal: JournalEntry[]) {
+  const cleared = journal.map(({ request }) => JSON.stringify(request.messages).split(CLEARED).length);
+  const summaries = journal.flatMap(({ request }, i) => (isSummaryCall(request) ? [journal[i - 1]?.reply ?? []] : []));
+  const isAsked = summaries.map((reply) =>
+    reply.some((block) => block.type === "tool_use" && block.name === "compact"),
+  );
   return [
-    layers.includes(0) && "a layer didn't act",
-    error !== "" && `the API rejected a request: ${error}`,
-    right < FILES && "the answer lacks facts",
-    again > 0 && "a compaction lost what was in a file",
+    { printed: PRINTED.micro, times: cleared.filter((count, i) => count > (cleared[i - 1] ?? 1)).length },
+    { printed: PRINTED.auto, times: isAsked.filter((asked) => !asked).length },
+    { printed: PRINTED.tool, times: isAsked.filter((asked) => asked).length },
   ];
 }

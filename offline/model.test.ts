@@ -1,15 +1,16 @@
 // Plays the lessons' requests in s06, with real tools, on the strict server.
 import assert from "node:assert/strict";
-import { cpSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import type Anthropic from "@anthropic-ai/sdk";
 import { user } from "./api/said.ts";
 import { startServer } from "./api/server.ts";
-import { PROMPTS, rehearse } from "./model.ts";
+import { rehearse } from "./model.ts";
 import { DEFAULTS, OFFLINE, ROOT } from "./start.ts";
 import { INTERRUPTED, STOPPED, SUMMARY, SUMMARY_REQUEST } from "./wording.ts";
+import { LIBRARY } from "./world.ts";
 
 type Messages = Anthropic.MessageParam[];
 
@@ -21,6 +22,8 @@ after(() => {
 });
 for (const name of ["agents", "skills", "package.json"])
   cpSync(join(ROOT, name), join(folder, name), { recursive: true });
+mkdirSync(join(folder, "library"));
+for (const { path, text } of LIBRARY) writeFileSync(join(folder, path), text);
 process.chdir(folder);
 Object.assign(process.env, DEFAULTS, OFFLINE, { ANTHROPIC_BASE_URL: server.url, COMPACT_THRESHOLD: "16000" });
 const s06 = await import("../agents/s06_context_compact.ts");
@@ -38,17 +41,24 @@ async function answerTo(request: string, approve = async () => {}): Promise<stri
 
 /** Answers that no page shows. docs:check compares the others with the pages. */
 const ANSWERS: Record<string, RegExp> = {
-  "Create hello.mjs": /it printed: Hello, World!/,
-  "Read package.json": /called agent-in-six-lessons; its license is MIT/,
-  "Plan and write count.mjs": /s01_agent_loop\.ts: \d+/,
-  "Which skills": /code-review: /,
-  "Read every file in the agents/": /I have read all 6 files in agents:\n- agents\/s01/,
+  "Create hello.mjs, a script that prints Hello, World!, and run it.": /it printed: Hello, World!/,
+  "Read package.json and tell me the name and the license of this project.":
+    /called agent-in-six-lessons; its license is MIT/,
+  "Plan and write count.mjs, a script that counts the lines of each file in agents/, and run it.":
+    /s01_agent_loop\.ts: \d+/,
+  "Which skills do you have?": /code-review: /,
+  "Read every file in the agents/ folder one by one and say in one line what each is about.":
+    /I have read all 6 files in agents:\n- agents\/s01/,
 };
-for (const [start, answer] of Object.entries(ANSWERS))
-  test(`the model carries out: ${start}`, async () => {
-    const request = PROMPTS.find((prompt) => prompt.startsWith(start));
-    assert.match(await answerTo(request ?? "(not a prompt)"), answer);
+for (const [request, answer] of Object.entries(ANSWERS))
+  test(`the model carries out: ${request}`, async () => {
+    assert.match(await answerTo(request), answer);
   });
+
+test("after compactions in the middle of a turn, the model goes on", async () => {
+  const answer = await answerTo("Read every file in library/ one by one.");
+  for (const { path, fact } of LIBRARY) assert.ok(answer.includes(`${path}: ${fact}`), answer);
+});
 
 test("the model stops when the user says no", async () => {
   const approve = async () => {
@@ -78,6 +88,26 @@ test("the model repeats a call that was interrupted, and goes on after that, unl
   assert.deepEqual(callFor(...listed), { path: "notes/a.txt" });
 });
 
+test("when half of the files are read, the model runs a command or compacts, once, if it has the tool", () => {
+  const callIn = (request: string, tools = s06.TOOLS, ...then: Messages) => {
+    const listed = [user(request), call("bash", { command: "ls -p notes" }), result("bash", "a.txt\nb.txt")];
+    const read = [call("read_file", { path: "notes/a.txt" }), result("read_file", "Fact: a")];
+    const { content } = rehearse({ ...REQUEST, tools, messages: [...listed, ...read, ...then] });
+    return Object(content.find(({ type }) => type === "tool_use")).input;
+  };
+  const [kills, compacts] = ["run `kill $PPID`", "use the compact tool"].map(
+    (what) => `Read every file in notes/ one by one; ${what} when half are read.`,
+  ) as [string, string];
+  const next = { path: "notes/b.txt" };
+  assert.deepEqual(callIn(kills), { command: "kill $PPID" });
+  const killed = [call("bash", { command: "kill $PPID" }, "kill"), result("kill", INTERRUPTED, true), user(STOPPED)];
+  assert.deepEqual(callIn(kills, s06.TOOLS, ...killed, user("Go on.")), next);
+  assert.deepEqual(callIn(compacts), { focus: "what each file said" });
+  assert.deepEqual(callIn(compacts, s06.TOOLS, call("compact", {}), result("compact", "It will.")), next);
+  const others = s06.TOOLS.filter(({ name }) => name !== "compact");
+  assert.deepEqual(callIn(compacts, others), next);
+});
+
 test("the model goes on from its summary, which is plain text", () => {
   const request = user("Create hello.mjs and run it.");
   const first = callFor(request);
@@ -90,10 +120,25 @@ test("the model goes on from its summary, which is plain text", () => {
   assert.deepEqual(callFor(request, summary), second);
 });
 
-test("the model says what it is when asked for anything else, and names a tool that is missing", async () => {
+test("a request may be a block of text beside reminders in tags, but not a summary or what comes with results", () => {
+  const text = (words: string) => ({ type: "text" as const, text: words });
+  const asked: Anthropic.MessageParam = {
+    role: "user",
+    content: [text("Run `ls`."), text("<reminder>Be brief.</reminder>")],
+  };
+  assert.deepEqual(callFor(asked), { command: "ls" });
+  const summary: Anthropic.MessageParam = { role: "user", content: [text(`${SUMMARY}]`), text("[ ] #1: a todo")] };
+  assert.deepEqual(callFor(asked, summary), { command: "ls" });
+});
+
+test("asked for anything else, the model says in three lines what it is and where its requests stand", async () => {
   const help = await answerTo("Write a poem.");
   assert.match(help, /rehearsal, not a language model/);
-  for (const prompt of PROMPTS) assert.ok(help.includes(prompt), prompt);
+  assert.match(help, /docs\/, under "Try it"/);
+  assert.equal(help.split("\n").length, 3);
+});
+
+test("the model names a tool that is missing", () => {
   const { content } = rehearse({ ...REQUEST, tools: [], messages: [user("Run `ls`.")] });
   assert.match(Object(content[0]).text, /needs the tool bash/);
 });

@@ -14,9 +14,12 @@ type Done = { tool: string; result: string; failed: boolean };
 /** Everything the model knows, all from the messages. */
 type Memory = {
   system: string;
+  tools: string[];
   request: string;
   /** The calls since the newest request, in order. */
   done: Done[];
+  /** The commands that were interrupted. */
+  interrupted: string[];
   /** For each folder that was listed, the names in it. */
   folders: Map<string, string[]>;
   /** For each file that was read, what it's about. */
@@ -26,7 +29,6 @@ type Memory = {
 type Action = { note: string; tool: string; input: Record<string, unknown> };
 /** `steps` are taken in order; then `answer` returns the answer, or another action. */
 type Scene = {
-  prompt: string;
   match: RegExp;
   steps?: Action[];
   answer: (memory: Memory, match: RegExpExecArray) => Action | string;
@@ -51,6 +53,15 @@ function nextOf({ done }: Memory, actions: Action[]): Action | string | undefine
 const lastResult = (memory: Memory, tool: string) =>
   memory.done.findLast((done) => done.tool === tool)?.result ?? "(no result)";
 
+/** Returns what a request wants done when half of the files are read, unless that was tried or needs a tool that is missing. */
+function halfwayOf({ request, tools, done, interrupted }: Memory): Action | undefined {
+  const compacts = /use the compact tool when half/i.test(request) && tools.includes("compact");
+  if (compacts && !done.some(({ tool }) => tool === "compact"))
+    return act("Half are done, so it's time to compact.", "compact", { focus: "what each file said" });
+  const [, command] = /run `(.+?)` when half/i.exec(request) ?? [];
+  return command && !interrupted.includes(command) ? bash("Half are done.", command) : undefined;
+}
+
 /** Reads every file of a folder, one at a time, and notes its fact. `halfway` is done when half of them are read. */
 function readAll({ done, folders, facts }: Memory, folder: string, halfway?: Action): Action | string {
   const names = folders.get(folder);
@@ -59,8 +70,8 @@ function readAll({ done, folders, facts }: Memory, folder: string, halfway?: Act
   if (!names) return bash(`First, the names in ${folder}.`, `ls -p ${folder}`);
   const paths = names.map((name) => `${folder}/${name}`);
   const left = paths.filter((path) => !facts.has(path));
-  const isHalfway = left.length <= paths.length / 2;
-  if (halfway && isHalfway && !done.some(({ tool }) => tool === halfway.tool)) return halfway;
+  const isHalfway = left.length === Math.floor(paths.length / 2);
+  if (halfway && isHalfway) return halfway;
   const [path, fact] = [...facts].at(-1) ?? [];
   const note = done.some(({ tool }) => tool === "read_file") ? `Noted ${path}: ${fact}` : "Now one file at a time."; // stays when the result is cleared
   if (left[0]) return act(note, "read_file", { path: left[0] });
@@ -80,7 +91,6 @@ const COUNT =
 /** The requests on the lessons' pages, and how each is played. */
 const SCENES: Scene[] = [
   {
-    prompt: "Create hello.mjs, a script that prints Hello, World!, and run it.",
     match: /create hello\.mjs/i,
     steps: [
       bash("A file with one line is enough.", "echo 'console.log(\"Hello, World!\");' > hello.mjs"),
@@ -89,7 +99,6 @@ const SCENES: Scene[] = [
     answer: (memory) => `hello.mjs is there; it printed: ${firstLine(lastResult(memory, "bash"))}`,
   },
   {
-    prompt: "Read package.json and tell me the name and the license of this project.",
     match: /^read package\.json/i,
     steps: [act("package.json should have both.", "read_file", { path: "package.json" })],
     answer: (memory) => {
@@ -98,7 +107,6 @@ const SCENES: Scene[] = [
     },
   },
   {
-    prompt: "Create greet.mjs with a greet function, then edit it so that it greets in French, and run it.",
     match: /create greet\.mjs/i,
     steps: [
       act("First, the English version.", "write_file", { path: "greet.mjs", content: GREET }),
@@ -108,7 +116,6 @@ const SCENES: Scene[] = [
     answer: (memory) => `greet.mjs greets in French: ${firstLine(lastResult(memory, "bash"))}`,
   },
   {
-    prompt: "Plan and build a module math.mjs with add and multiply, test it, and describe it in MATH.md.",
     match: /math\.mjs/i,
     steps: [
       todo("Three steps. I'll write them down.", MATH_STEPS, 0),
@@ -123,7 +130,6 @@ const SCENES: Scene[] = [
       `math.mjs is written, tested (${firstLine(lastResult(memory, "bash"))}) and described in MATH.md.`,
   },
   {
-    prompt: "Plan and write count.mjs, a script that counts the lines of each file in agents/, and run it.",
     match: /count\.mjs/i,
     steps: [
       todo("Two steps.", COUNT_STEPS, 0),
@@ -135,7 +141,6 @@ const SCENES: Scene[] = [
     answer: (memory) => `count.mjs says:\n${lastResult(memory, "bash")}`,
   },
   {
-    prompt: "Have a subagent read every file in skills/code-review/ one by one and report what each is about.",
     match: /^have a subagent r(ead every file in \S+ one by one.*)$/is,
     answer: (memory, match) => {
       const note = "That's a lot to read for a short report, so I'll use a subagent.";
@@ -144,7 +149,6 @@ const SCENES: Scene[] = [
     },
   },
   {
-    prompt: "Which skills do you have?",
     match: /which skills/i,
     answer: ({ system }) => {
       const skills = system.match(/^- [\w-]+: .*$/gm) ?? [];
@@ -152,7 +156,6 @@ const SCENES: Scene[] = [
     },
   },
   {
-    prompt: "Load the code-review skill and review agents/s01_agent_loop.ts with it.",
     match: /load the code-review skill/i,
     steps: [
       act("First the skill.", "load_skill", { name: "code-review" }),
@@ -161,27 +164,19 @@ const SCENES: Scene[] = [
     answer: () => "I loaded the skill and read the file, but only a real model can judge code.",
   },
   {
-    prompt: "Read every file in the agents/ folder one by one and say in one line what each is about.",
     match: /^read every file in (?:the )?([\w./-]+?)\/?(?: folder)? one by one/i,
-    answer: (memory, match) => {
-      const compact = act("Half are done, so it's time to compact.", "compact", { focus: "what each file said" });
-      const compacts = /use the compact tool when half/i.test(memory.request);
-      return readAll(memory, match[1] ?? ".", compacts ? compact : undefined);
-    },
+    answer: (memory, match) => readAll(memory, match[1] ?? ".", halfwayOf(memory)),
   },
   {
-    prompt: "Run `sleep 60`.",
     match: /^run `(.+)`/is,
     answer: (memory, match) =>
       nextOf(memory, [bash("OK, running it.", match[1] ?? "")]) ?? `It printed:\n${lastResult(memory, "bash")}`,
   },
 ];
 
-export const PROMPTS = SCENES.map(({ prompt }) => prompt);
-
-const HELP = `This is a rehearsal, not a language model: a script that can play requests like these:
-${PROMPTS.map((prompt) => `- ${prompt}`).join("\n")}
-Set ANTHROPIC_API_KEY to talk to a model.`;
+const HELP = `This is a rehearsal, not a language model: a script that knows the requests on
+the lessons' pages (in docs/, under "Try it"), such as "Which skills do you have?".
+For anything else, set ANTHROPIC_API_KEY; docs/running.md says how.`;
 
 // --- reading the messages -------------------------------------------------------------------------------------------
 
@@ -204,8 +199,10 @@ function factOf(text: string): string {
 }
 
 /** Returns what the messages of a model call say, read from first to last. */
-function recall({ messages, system }: Anthropic.MessageCreateParams): Memory {
-  const memory: Memory = { system: String(system), request: "", done: [], folders: new Map(), facts: new Map() };
+function recall({ messages, system, tools = [] }: Anthropic.MessageCreateParams): Memory {
+  const names = tools.flatMap((tool) => ("name" in tool ? tool.name : []));
+  const about = { system: String(system), tools: names, request: "", done: [], interrupted: [] };
+  const memory: Memory = { ...about, folders: new Map(), facts: new Map() };
   const calls = new Map<string, Anthropic.ToolUseBlockParam>();
   for (const message of messages) {
     readRequest(memory, message);
@@ -221,12 +218,22 @@ function recall({ messages, system }: Anthropic.MessageCreateParams): Memory {
 
 const GO_ON = /^(go on|continue)\b/i;
 
-/** A request is a string in every lesson. After "go on", only what failed is done again. */
-function readRequest(memory: Memory, { role, content }: Anthropic.MessageParam): void {
-  if (role !== "user" || typeof content !== "string" || content.startsWith(STOPPED)) return;
-  const isOld = GO_ON.test(content);
+/** After "go on", only what failed is done again. */
+function readRequest(memory: Memory, message: Anthropic.MessageParam): void {
+  const request = requestIn(message);
+  if (request === undefined || request.startsWith(STOPPED)) return;
+  const isOld = GO_ON.test(request);
   memory.done = memory.done.filter(({ failed }) => isOld && !failed);
-  if (!isOld) memory.request = content;
+  if (!isOld) memory.request = request;
+}
+
+/** A request is a string in every lesson. Other agents send blocks of text, some of them reminders in tags. */
+function requestIn({ role, content }: Anthropic.MessageParam): string | undefined {
+  if (role !== "user") return undefined;
+  if (typeof content === "string") return content;
+  const texts = content.flatMap((block) => (block.type === "text" ? block.text : []));
+  const isOther = texts[0]?.startsWith(SUMMARY) || content.some(({ type }) => type === "tool_result");
+  return isOther ? undefined : texts.findLast((text) => !text.startsWith("<"));
 }
 
 /** In thinking that a compaction left as text, there are notes as well. */
@@ -241,15 +248,16 @@ function readNotes({ facts }: Memory, text: string): void {
 }
 
 function readResult(
-  { done, folders, facts }: Memory,
+  { done, interrupted, folders, facts }: Memory,
   call: Anthropic.ToolUseBlockParam | undefined,
   { content, is_error: failed = false }: Anthropic.ToolResultBlockParam,
 ) {
   const result = typeof content === "string" ? content : "";
-  if (!call || result.startsWith(INTERRUPTED)) return; // so the call is made again
+  const { path, command = "" } = Object(call?.input);
+  if (result.startsWith(INTERRUPTED)) interrupted.push(command); // not done, so the call is made again
+  if (!call || result.startsWith(INTERRUPTED)) return;
   done.push({ tool: call.name, result, failed });
   if (result.startsWith(CLEARED)) return;
-  const { path, command = "" } = Object(call.input);
   if (call.name === "read_file") facts.set(path, failed ? firstLine(result) : factOf(result));
   const [, folder] = /^ls -p (.*)$/.exec(command) ?? [];
   const names = result.split("\n").filter((name) => name && !/\/$|^\(/.test(name));
