@@ -1,13 +1,11 @@
 /** Draws the figures of the pages from the recorded runs, each for a wide window and for a phone. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { CACHE_LIFE } from "../../offline/constants.ts";
-import { isMain, percentOfEdits, type Results } from "../bench/report.ts";
 import { CHANGE_HEIGHT, drawBar, drawChange, type Span, spansOf } from "../draw/bar.ts";
 import { type Chart, chartHeight, drawChart, MARGIN } from "../draw/chart.ts";
 import { html, type Markup } from "../draw/markup.ts";
-import { type Part, type Sizes, STYLE, segmentsOf, sizesOf } from "../draw/parts.ts";
-import { sum, whole } from "../sessions/numbers.ts";
+import { type Part, STYLE, segmentsOf } from "../draw/parts.ts";
+import { whole } from "../sessions/numbers.ts";
 import { readTimeline } from "../sessions/read-timeline.ts";
 import type { Compaction, Timeline } from "../sessions/timeline.ts";
 
@@ -71,24 +69,26 @@ function legend(names: Names, width: number): Drawing {
   return { height: y + LINE, content: html`${items}` };
 }
 
-// --- the demo, call by call ------------------------------------------------------------------------------------------
+// --- two runs, call by call ------------------------------------------------------------------------------------------
+
+const WINDOW = 32_000; // tokens, of the demo
 
 /** s06's layers by the trigger of a compaction. */
 const LAYERS: Record<string, string> = { micro: "1", auto: "2", tool: "3", manual: "3" };
 
-function demoChart({ modelCalls, compactions, threshold }: Timeline, width: number): Drawing {
-  const columns = modelCalls.map((modelCall) => {
-    const { result = 0, summary = 0, ...rest } = sizesOf(modelCall);
-    return { sizes: { result, summary, reply: sum(Object.values(rest)) } satisfies Sizes };
-  });
-  const marks = compactions.map(({ modelCall, trigger }) => ({ after: modelCall, label: LAYERS[trigger] ?? "" }));
+/** Draws the prompts of s06 as an area, and those of s05 as a line up to the one that didn't fit. */
+function twoRuns(s05: Timeline, s06: Timeline, width: number): Drawing {
+  const columns = s06.modelCalls.map(({ tokens }) => ({ sizes: { result: tokens } }));
+  const marks = s06.compactions.map(({ modelCall, trigger }) => ({ after: modelCall, label: LAYERS[trigger] ?? "" }));
+  const other = { tokens: s05.modelCalls.map(({ tokens }) => tokens), end: "s05 ends here" };
   const ends: Chart["ends"] = ["call 1", `call ${columns.length}`];
-  const chart = { columns, marks, threshold, ends };
+  const chart = { columns, marks, other, threshold: s06.threshold, window: WINDOW, ends };
   const inside = width - MARGIN.left - MARGIN.right;
-  const drawn = html`<svg x="${MARGIN.left}" width="${inside}" height="${chartHeight(chart)}" overflow="visible">${drawChart(chart)}</svg>`;
-  const names = { result: "files read", summary: "summary, files", reply: "the rest" };
+  const name = html`<text class="middle inside" x="50%" y="${chartHeight(chart) - 34}">s06 reads all the files</text>`;
+  const drawn = html`<svg x="${MARGIN.left}" width="${inside}" height="${chartHeight(chart)}" overflow="visible">${drawChart(chart)}${name}</svg>`;
+  const limits = html`<tspan fill="var(--stop)">- -</tspan> window: ${whole(WINDOW)} tokens, threshold: ${whole(s06.threshold ?? 0)}`;
   const numbers = html`<tspan class="strong">1</tspan> cleared, <tspan class="strong">2</tspan> summarized, <tspan class="strong">3</tspan> summarized on request`;
-  return stack([{ height: chartHeight(chart) + 6, content: drawn }, legend(names, width), line(numbers)]);
+  return stack([{ height: chartHeight(chart) + 6, content: drawn }, line(limits), line(numbers)]);
 }
 
 // --- what a compaction does ------------------------------------------------------------------------------------------
@@ -100,39 +100,55 @@ const limitAt = (total: number, threshold: number, width: number, height: number
   return html`<line class="threshold" x1="${x}" x2="${x}" y1="-2" y2="${height + 2}"/>`;
 };
 
+/** Returns the blocks that no reply has followed: the last results, with their calls. */
+function unseenIn(spans: Span[]): Span[] {
+  const before = spans.findLastIndex(({ segment }) => segment.part === "result");
+  const answered = spans.findLastIndex(({ segment }, i) => i < before && segment.part !== "reply");
+  return spans.slice(answered + 1);
+}
+
+/** Draws the line between what the model has seen and what it hasn't. */
+function seenLine(spans: Span[], total: number, width: number, y: number): Markup {
+  const x = ((unseenIn(spans)[0]?.from ?? 0) * width) / total;
+  return html`<line class="seen" x1="${x}" x2="${x}" y1="${y - 5}" y2="${y + 31}"/>`;
+}
+
 /** Draws both bars of a compaction, and the tokens that are free after it. */
-function change({ compaction, total, threshold, width }: Shown): Drawing {
+function change({ compaction, total, threshold = 0, width }: Shown): Drawing {
   const [before, after] = [segmentsOf(compaction.before), segmentsOf(compaction.after)];
   const left = (width * compaction.after.tokens) / total;
   const freed = `−${whole(compaction.before.tokens - compaction.after.tokens)}`;
   const content = html`${drawChange({ before, after, total })}
 <text class="quiet middle" x="${(left + width) / 2}" y="${CHANGE_HEIGHT - 8}">${freed}</text>
-${threshold ? limitAt(total, threshold, width, CHANGE_HEIGHT) : ""}`;
+${limitAt(total, threshold, width, CHANGE_HEIGHT)}
+${seenLine(spansOf(after), total, width, CHANGE_HEIGHT - 26)}`;
   return { height: CHANGE_HEIGHT + 4, content };
 }
 
 /** Draws a full prompt, and which of its results layer 1 would clear. */
 function fullPrompt({ compaction, total, threshold = 0, width }: Shown): Drawing {
   const segments = segmentsOf(compaction.before);
+  const spans = spansOf(segments);
   const kept = new Set(segmentsOf(compaction.after).map(({ block }) => block));
-  const results = spansOf(segments).filter(({ segment }) => segment.part === "result");
+  const results = spans.filter(({ segment }) => segment.part === "result");
   const recent = results.findLastIndex(({ segment }) => !kept.has(segment.block)) + 1;
   let end = width; // of the next label, from the right
-  const bracket = (name: string, spans: Span[]) => {
-    const from = ((spans.at(0)?.from ?? 0) * width) / total;
-    const to = ((spans.at(-1)?.to ?? 0) * width) / total;
+  const bracket = (name: string, inside: Span[]) => {
+    const from = ((inside.at(0)?.from ?? 0) * width) / total;
+    const to = ((inside.at(-1)?.to ?? 0) * width) / total;
     const half = (name.length * LETTER) / 2;
     const middle = Math.min(end - half, (from + to) / 2);
     end = middle - half - 12;
-    return html`<path fill="none" stroke="var(--quiet)" d="M${from + 1},30v5H${to - 1}v-5"/><text class="middle" x="${middle}" y="50">${name}</text>`;
+    return html`<path fill="none" stroke="var(--quiet)" d="M${from + 1},32v5H${to - 1}v-5"/><text class="middle" x="${middle}" y="52">${name}</text>`;
   };
   const content = html`${drawBar({ segments, total, height: 26 })}
-${bracket("unseen", results.slice(-1))}
+${bracket("not seen yet", unseenIn(spans))}
 ${bracket("newest", results.slice(recent, -1))}
 ${bracket("old results", results.slice(0, recent))}
 <text class="end" fill="var(--stop)" x="${width}" y="-7">threshold ${whole(threshold)}</text>
-${limitAt(total, threshold, width, 26)}`;
-  return { height: 60, content };
+${limitAt(total, threshold, width, 26)}
+${seenLine(spans, total, width, 0)}`;
+  return { height: 62, content };
 }
 
 const NAMES: Names = {
@@ -171,93 +187,24 @@ function threeLayers({ compactions, threshold }: Timeline, width: number): Drawi
   ]);
 }
 
-/** Draws one compaction, and how much of the next prompt is cached, without it and with it. */
-function oneLayer({ modelCalls }: Timeline, compaction: Compaction, notes: string[], width: number): Drawing {
-  const { before, after, modelCall } = compaction;
-  const [last, next] = [modelCalls[modelCall - 1], modelCalls[modelCall]];
-  const isCold = (next?.gap ?? 0) > CACHE_LIFE;
-  const cached = isCold ? 0 : (last?.tokens ?? 0);
-  const say = (tokens: number, read: number) => `${whole(read)} cached, ${whole(tokens - read)} new`;
-  const parts = new Set<string>([...segmentsOf(before), ...segmentsOf(after)].map(({ part }) => part));
-  const names = Object.fromEntries(Object.entries(NAMES).filter(([part]) => parts.has(part)));
-  return stack([
-    heading("Before", `${whole(before.tokens)} tokens`, width),
-    change({ compaction, total: before.tokens, width }),
-    heading("After", `${whole(after.tokens)} tokens`, width),
-    legend(names, width),
-    space,
-    ...lines([
-      ...notes,
-      `Next call without it: ${say(before.tokens, cached)}.`,
-      `Next call with it: ${say(after.tokens, next?.usage?.read ?? 0)}.`,
-    ]),
-  ]);
-}
-
-// --- the bench -------------------------------------------------------------------------------------------------------
-
-/** Draws a bar for each strategy of the main table. On a phone, its name is above it. */
-function strategies(results: Results, width: number): Drawing {
-  const rows = Object.entries(results.strategies).filter(([name]) => isMain(name));
-  const names = width > NARROW ? 210 : 0;
-  const scale = (width - names - 150) / Math.max(...rows.map(([, { cost }]) => cost));
-  const bars = rows.map(([name, { cost, grounded }]): Drawing => {
-    const y = names ? 0 : LINE;
-    const bar = html`<rect fill="var(--${name === "s06" ? "request" : "reply"})" x="${names}" y="${y + 2}" width="${cost * scale}" height="18" rx="2"/>`;
-    const label = html`<text x="${names + cost * scale + 8}" y="${y + 16}"><tspan class="strong">${cost.toFixed(2)}</tspan> <tspan class="quiet">${percentOfEdits(grounded)}</tspan></text>`;
-    return { height: y + 30, content: html`<text y="16">${name}</text>${bar}${label}` };
-  });
-  return stack([line(html`cost (never compacting: 1), grounded edits`), ...bars]);
-}
-
 // --- all of them -----------------------------------------------------------------------------------------------------
 
 function figuresIn(root: string): Record<string, Figure> {
-  const read = (file: string) => readFileSync(join(root, file), "utf8");
-  const demo = readTimeline(read("tools/docs/runs/demo.jsonl"));
-  const run = readTimeline(read("tools/docs/runs/s06.jsonl"));
-  const results: Results = JSON.parse(read("tools/bench/public.json"));
-  const clearing = firstOf("micro", run.compactions);
-  const summary = firstOf("auto", run.compactions);
-  const cold = firstOf("micro", run.compactions.toReversed());
+  const read = (name: string) => readTimeline(readFileSync(join(root, `tools/docs/runs/${name}.jsonl`), "utf8"));
+  const [s05, s06] = [read("demo_s05"), read("demo")];
+  const largest = (run: Timeline) => whole(run.modelCalls[run.largest]?.tokens ?? 0);
   const about = ({ before, after }: Compaction) =>
     `The prompt shrinks from ${whole(before.tokens)} to ${whole(after.tokens)} tokens.`;
-  const layer = (title: string, compaction: Compaction, ...notes: string[]): Figure => {
-    return { title, description: about(compaction), draw: (width) => oneLayer(run, compaction, notes, width) };
-  };
   return {
-    demo: {
-      title: "npm run demo, and which layer made room",
-      description: `${demo.modelCalls.length} prompts of up to ${whole(demo.modelCalls[demo.largest]?.tokens ?? 0)} tokens, and ${demo.compactions.length} compactions.`,
-      draw: (width) => demoChart(demo, width),
+    s05_s06: {
+      title: "The size of each prompt of s05 and s06, at the same task in the same window",
+      description: `s05: ${s05.modelCalls.length} prompts of up to ${largest(s05)} tokens, then one that is too long. s06: ${s06.modelCalls.length} prompts of up to ${largest(s06)} tokens, and ${s06.compactions.length} compactions.`,
+      draw: (width) => twoRuns(s05, s06, width),
     },
-    three_layers: {
-      title: "What each layer does to the messages and to the size of the prompt",
-      description: demo.compactions.map(about).join(" "),
-      draw: (width) => threeLayers(demo, width),
-    },
-    s06_layer1: layer(
-      "Layer 1 clears old results",
-      clearing,
-      "Old results are a line each now. The newest",
-      "three stay, and so does the unseen one.",
-    ),
-    s06_layer2: layer(
-      "Layer 2 puts a summary in the place of messages",
-      summary,
-      "The model hasn’t seen the long result yet,",
-      "so it stays.",
-    ),
-    s06_cold: layer(
-      "Layer 1 after a pause",
-      cold,
-      "After ten minutes, the cache is empty,",
-      "so clearing costs nothing extra.",
-    ),
-    strategies: {
-      title: "What each strategy costs",
-      description: "The cost relative to never forgetting, and the share of edits that found their text.",
-      draw: (width) => strategies(results, width),
+    s06_layers: {
+      title: "What each layer leaves of a prompt",
+      description: s06.compactions.map(about).join(" "),
+      draw: (width) => threeLayers(s06, width),
     },
   };
 }

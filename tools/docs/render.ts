@@ -9,9 +9,9 @@ import { codeOf, type Lesson, type Lines, regionChanges } from "../lesson/source
 import { whole } from "../sessions/numbers.ts";
 import { messageLines } from "./messages.ts";
 import type { Directive, Page } from "./page.ts";
-import type { Recorded } from "./recorder.ts";
+import type { Recorder } from "./recorder.ts";
 
-export type Project = { root: string; lessons: Map<string, Lesson>; record: (command: string) => Promise<Recorded> };
+export type Project = { root: string; lessons: Map<string, Lesson>; record: Recorder };
 type Kinds = Record<string, (args: string, project: Project, page: Page) => string | Promise<string>>;
 
 const fence = (language: string, text: string) => `\`\`\`${language}\n${text}\n\`\`\``;
@@ -120,7 +120,8 @@ const BLOCKS: Kinds = {
 
   async run(args, { record }) {
     const [, head, tail, command = ""] = /^(?:(?:head (\d+))? ?(?:tail (\d+))?: )?(.+)$/.exec(args) ?? [];
-    let lines = (await record(command)).output.replace(/^(.{159}).{2,}/gm, "$1…").split("\n");
+    const { outputs } = await record(command);
+    let lines = (outputs.get(command) ?? "").replace(/^(.{159}).{2,}/gm, "$1…").split("\n");
     const cut = lines.length - Number(head ?? 0) - Number(tail ?? 0);
     if ((head || tail) && cut > 0) lines = lines.toSpliced(Number(head ?? 0), cut, "[…]");
     return fence("console", [`$ ${command}`, ...lines].join("\n").trimEnd());
@@ -172,7 +173,8 @@ const VALUES: Kinds = {
 async function constantsOf(lesson: Lesson, record: Project["record"]): Promise<Map<string, number>> {
   const names = [...lesson.parts.keys()].filter((name) => /^[A-Z][A-Z_]+$/.test(name));
   const print = `echo 'console.log(JSON.stringify({ ${names.join(", ")} }))' >> ${lesson.file}`;
-  const { output } = await record(`${print} && node --import tsx -e 'import("./${lesson.file}")'`);
+  const command = `${print} && node --import tsx -e 'import("./${lesson.file}")'`;
+  const output = (await record(command)).outputs.get(command) ?? "";
   if (!output.startsWith("{")) throw new Error(/^\w*Error: .*/m.exec(output)?.[0] ?? output);
   const values = Object.entries<number>(JSON.parse(output));
   return new Map(values.filter(([, value]) => typeof value === "number"));

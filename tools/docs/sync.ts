@@ -1,14 +1,13 @@
 /** Writes the generated parts into the pages, and checks the pages. */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { codeHash } from "../lesson/hash.ts";
-import { type Lesson, readLessons } from "../lesson/source.ts";
+import { readLessons } from "../lesson/source.ts";
 import { checkPage } from "./check.ts";
 import { drawFigures } from "./figures.ts";
 import { type Report, readPage } from "./page.ts";
 import { recorder } from "./recorder.ts";
 import { render } from "./render.ts";
-import { recordRuns } from "./transcripts.ts";
+import { recordRuns, sessions } from "./transcripts.ts";
 import { checkTranslation } from "./translation.ts";
 
 /**
@@ -20,7 +19,7 @@ export async function processPages(mode: "sync" | "check", root: string) {
   const warnings: string[] = [];
   const warn: Report = (where, what) => warnings.push(`${where}: ${what}`);
   const report: Report = (where, what) => failures.push(`${where}: ${what}`);
-  const project = { root, lessons: readLessons(root), record: recorder(root) };
+  const project = { root, lessons: readLessons(root), record: recorder(root, sessions) };
 
   async function visit(file: string): Promise<void> {
     const page = readPage(root, file, report);
@@ -43,17 +42,18 @@ export async function processPages(mode: "sync" | "check", root: string) {
     }
   }
 
-  const isRecorded = mode === "sync" && existsSync(join(root, "offline/run.ts"));
-  const runs = isRecorded ? await recordRuns(project) : {};
-  for (const [name, text] of Object.entries(runs)) writeFileSync(join(root, name), text);
-  for (const [figure, text] of Object.entries(drawFigures(root))) {
-    const name = `docs/figures/${figure}`;
+  /** Writes a file, or reports that it's stale. */
+  function update(name: string, text: string): void {
     const file = join(root, name);
+    if (existsSync(file) && readFileSync(file, "utf8") === text) return;
     if (mode === "sync") writeFileSync(file, text);
-    else if (!existsSync(file) || readFileSync(file, "utf8") !== text)
-      report(name, "stale (npm run docs:sync): its recording has changed");
+    else report(name, "stale (npm run docs:sync): what it was recorded or drawn from has changed");
   }
-  checkRecordings(root, project.lessons, report);
+
+  const isWhole = existsSync(join(root, "offline/run.ts"));
+  const runs = isWhole ? await recordRuns(project.record) : {};
+  for (const [name, text] of Object.entries(runs)) update(name, text);
+  for (const [name, text] of Object.entries(drawFigures(root))) update(`docs/figures/${name}`, text);
 
   const inDocs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" });
   const files = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "tools/README.md"].concat(
@@ -62,16 +62,4 @@ export async function processPages(mode: "sync" | "check", root: string) {
   await Promise.all(files.filter((file) => file.endsWith(".md") && existsSync(join(root, file))).map(visit));
   const byPlace = (a: string, b: string) => a.localeCompare(b, "en", { numeric: true });
   return { failures: failures.sort(byPlace), warnings: warnings.sort(byPlace) };
-}
-
-/** Reports recordings of a lesson whose code has changed since. Comments don't matter. */
-function checkRecordings(root: string, lessons: Map<string, Lesson>, report: Report): void {
-  const runs = [...lessons.keys()].map((name) => ({ file: `tools/docs/runs/${name}.jsonl`, name }));
-  for (const { file, name } of [{ file: "tools/docs/runs/demo.jsonl", name: "s06" }, ...runs]) {
-    const lesson = lessons.get(name);
-    if (!lesson || !existsSync(join(root, file))) continue;
-    const [, code] = /"code": ?"(\w+)"/.exec(readFileSync(join(root, file), "utf8")) ?? [];
-    const now = codeHash(readFileSync(join(root, lesson.file), "utf8"));
-    if (code !== now) report(file, `stale (npm run docs:sync): ${lesson.file} has changed since`);
-  }
 }

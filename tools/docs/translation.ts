@@ -33,9 +33,9 @@ const marksIn = ({ directives }: Page) =>
   directives.map(({ inline, kind, args }) => (inline ? `<!--= ${kind} ${args} -->` : `<!-- sync: ${kind} ${args} -->`));
 
 /**
- * Warns of sections whose English text has changed: whoever changed it may not know Chinese. Below each heading of a Chinese
- * page, `<!-- en: HASH -->` names the version of the English section it was last compared with. Generated parts need no Chinese,
- * so both pages must have the same ones.
+ * Warns of sections whose English text has changed, and of generated parts that only the English page has: whoever changed it
+ * may not know Chinese. Below each heading of a Chinese page, `<!-- en: HASH -->` names the version of the English section it
+ * was last compared with.
  */
 export function checkTranslation(root: string, page: Page, report: Report, warn: Report): void {
   const file = originalOf(page.file);
@@ -46,7 +46,7 @@ export function checkTranslation(root: string, page: Page, report: Report, warn:
   }
   const original = readPage(root, file, () => {});
   for (const mark of marksIn(original)) {
-    if (!marksIn(page).includes(mark)) report(page.file, `${file} has ${mark}: add it here`);
+    if (!marksIn(page).includes(mark)) warn(page.file, `${file} has ${mark}: add it here`);
   }
   for (const mark of marksIn(page)) {
     if (!marksIn(original).includes(mark)) report(page.file, `${file} has no ${mark}: remove it here`);

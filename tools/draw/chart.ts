@@ -10,7 +10,9 @@ export type Mark = { after: number; label?: string; title?: string; href?: strin
 export type Chart = {
   columns: Column[];
   marks: Mark[];
-  threshold?: number;
+  threshold?: number; // in tokens, like the window
+  window?: number;
+  other?: { tokens: number[]; end: string }; // the prompts of another run, as a line, and what to call its end
   ends: [first: string, last: string]; // labels of the axis
   chosen?: { from: number; to: number; label: string }; // in columns: both are the same between two of them
   costLabel?: (dollars: number) => string; // draws the costs as well
@@ -27,7 +29,7 @@ const bottomOf = (chart: Chart) => TOP + PLOT + (hasCost(chart) ? COST_GAP + COS
 export const chartHeight = (chart: Chart) => bottomOf(chart) + AXIS;
 
 const totalOf = ({ sizes }: Column) => sum(Object.values(sizes));
-const topOf = ({ columns, threshold = 0 }: Chart) => Math.max(threshold, ...columns.map(totalOf));
+const topOf = ({ columns, threshold = 0, window = 0 }: Chart) => Math.max(threshold, window, ...columns.map(totalOf));
 const heightOf = (tokens: number, chart: Chart) => (PLOT * tokens) / topOf(chart);
 
 /** Fills the width of the SVG around it. */
@@ -37,7 +39,9 @@ ${stretched(chart, TOP, PLOT, drawAreas(chart))}
 ${hasCost(chart) ? drawCosts(chart) : ""}
 ${stretched(chart, TOP, bottomOf(chart) - TOP, drawColumns(chart))}
 ${hasCost(chart) ? html`<text y="${TOP + PLOT + COST_GAP - 7}">cost of each call</text>` : ""}
-${drawThreshold(chart)}
+${drawLimit(chart.window, chart)}
+${drawLimit(chart.threshold, chart)}
+${drawOther(chart)}
 ${chart.marks.map((mark) => drawMark(mark, chart))}
 ${drawAxis(chart)}`;
 }
@@ -107,10 +111,23 @@ function drawGrid(chart: Chart): Markup[] {
   });
 }
 
-function drawThreshold(chart: Chart): Markup | undefined {
-  if (!chart.threshold) return undefined;
-  const y = TOP + PLOT - heightOf(chart.threshold, chart);
+function drawLimit(tokens: number | undefined, chart: Chart): Markup | undefined {
+  if (!tokens) return undefined;
+  const y = TOP + PLOT - heightOf(tokens, chart);
   return html`<line class="threshold" x2="100%" y1="${y}" y2="${y}"/>`;
+}
+
+/** Draws another run as a line that ends with a cross where it meets the window. */
+function drawOther(chart: Chart): Markup | undefined {
+  const { other, window = 0 } = chart;
+  if (!other) return undefined;
+  const steps = other.tokens.map((tokens, i) => `V${(PLOT - heightOf(tokens, chart)).toFixed(1)}H${i + 1}`);
+  const top = PLOT - heightOf(window, chart);
+  const line = html`<path class="other" d="M0,${PLOT}${steps.join("")}V${top}"/>`;
+  const x = percentOf(other.tokens.length, chart);
+  const cross = html`<svg class="cross" x="${x}" y="${TOP + top}" overflow="visible"><path d="M-5,-5 5,5M-5,5 5,-5"/></svg>`;
+  const label = html`<text class="strong" x="${x}" dx="10" y="${TOP + top + 20}">${other.end}</text>`;
+  return html`${stretched(chart, TOP, PLOT, [line])}${cross}${label}`;
 }
 
 /** Sits on the columns beside it. */
