@@ -7,6 +7,7 @@ import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { drawFigures } from "./figures.ts";
 import { messageLines } from "./messages.ts";
+import { recorder } from "./recorder.ts";
 import { processPages } from "./sync.ts";
 
 const failuresOf = async (mode: "sync" | "check") => (await processPages(mode, root)).failures;
@@ -72,58 +73,76 @@ test("a file is shown whole, and a declaration beside that of the lesson before"
 });
 
 test("stale figures are reported and drawn again", async () => {
-  const recordings = ["tools/docs/runs/demo.jsonl", "tools/docs/runs/s06.jsonl", "tools/bench/public.json"];
+  const recordings = ["tools/docs/runs/demo.jsonl", "tools/docs/runs/demo_s05.jsonl"];
   for (const file of recordings) write(file, readFileSync(ours(file), "utf8"));
-  const names = ["demo", "s06_cold", "s06_layer1", "s06_layer2", "strategies", "three_layers"];
-  const figures = names.flatMap((name) => [`${name}.narrow.svg`, `${name}.svg`]);
+  const figures = ["s05_s06", "s06_layers"].flatMap((name) => [`${name}.narrow.svg`, `${name}.svg`]);
   for (const figure of figures) write(`docs/figures/${figure}`, "<svg></svg>");
+  const isStale = "stale (npm run docs:sync): what it was recorded or drawn from has changed";
   assert.deepEqual(
     await failuresOf("check"),
-    figures.map((figure) => `docs/figures/${figure}: stale (npm run docs:sync): its recording has changed`),
+    figures.map((figure) => `docs/figures/${figure}: ${isStale}`),
   );
   assert.deepEqual([await failuresOf("sync"), await failuresOf("check")], [[], []]);
   for (const file of recordings) rmSync(join(root, file));
 });
 
-test("a run is recorded as a transcript, its subagent's apart, and named when the lesson's code has changed", async () => {
-  const ask = (content: string) => ({ message: { role: "user", content }, state: { file: "/somewhere" } });
+/** Stands in for the offline runner: leaves a journal and transcripts, and counts how often it ran. */
+const RUNNER = `import fs from "node:fs";
+const name = process.argv[2];
+fs.appendFileSync("${root}/ran.txt", name + "\\n");
+if (fs.existsSync("saved/" + name)) fs.cpSync("saved/" + name, ".offline/.transcripts", { recursive: true });
+const journal = "saved/" + name + ".jsonl";
+if (fs.existsSync(journal)) fs.appendFileSync(process.env.OFFLINE_JOURNAL, fs.readFileSync(journal));
+console.log("ran " + name);`;
+
+test("a run is made once, for its page and as a transcript, with its subagent's apart, and is named when it changes", async () => {
   const usage = { input_tokens: 1, output_tokens: 1 };
-  const lines = [ask("count"), { usage }, { type: "rewrite", trigger: "resume", messages: [] }, ask("go on")];
-  const files = {
-    "transcript_1_1.jsonl": [ask("older")],
-    "transcript_2_2.jsonl": lines,
-    "tasks/transcript_2_2.jsonl": [ask("look")],
+  const entry = (lesson: string, system: string, ...said: string[]) => {
+    const messages = said.map((content, i) => ({ role: i % 2 ? "assistant" : "user", content }));
+    return { lesson, request: { model: "m", system, messages }, reply: [{ type: "text", text: "yes" }], usage };
   };
+  const writeLines = (file: string, lines: unknown[]) =>
+    write(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  const child = [entry("s04", "child", "look"), entry("s04", "child", "look again")];
+  writeLines("saved/s04.jsonl", [entry("s04", "parent", "go"), ...child, entry("s04", "parent", "go", "yes", "on")]);
+  const rejected = { ...entry("s05", "", "read", "yes", "all"), reply: undefined, usage: undefined };
+  writeLines("saved/demo.jsonl", [entry("s05", "", "read"), rejected, entry("s06", "", "read")]);
+  const message = (content: string) => ({ message: { role: "user", content }, state: { file: "/somewhere" } });
+  writeLines("saved/s06/transcript_1_1.jsonl", [message("older")]);
+  writeLines("saved/s06/transcript_2_2.jsonl", [message("older"), message("newer")]);
   write("offline/run.ts", "");
-  write("package.json", '{"scripts":{"offline":"node offline.mjs"}}');
-  write("offline.mjs", 'import fs from "node:fs"; fs.cpSync("saved", "out", { recursive: true });');
-  for (const [name, saved] of Object.entries(files))
-    write(`saved/${name}`, saved.map((line) => `${JSON.stringify(line)}\n`).join(""));
-  const namesRuns = async () => (await failuresOf("check")).filter((failure) => /tools\/docs\/runs/.test(failure));
+  write("offline.mjs", RUNNER);
+  write("package.json", '{"scripts":{"offline":"node offline.mjs","demo":"node offline.mjs demo"}}');
+  write("docs/page.md", "<!-- sync: run tail 1: npm run demo -->\n<!-- /sync -->\n");
+
   await failuresOf("sync");
-  assert.deepEqual(await namesRuns(), []);
-  const text = readFileSync(join(root, "agents/s01_count.ts"), "utf8");
-  write("agents/s01_count.ts", text.replace("// per call", "// for each call"));
-  assert.deepEqual(await namesRuns(), []);
-  write("agents/s01_count.ts", text.replace("STEP = 1;", "STEP = 3;"));
-  const [failure, ...others] = await namesRuns();
-  assert.match(
-    failure ?? "",
-    /^tools\/docs\/runs\/s01\.jsonl: stale \(npm run docs:sync\): agents\/s01_count\.ts has changed/,
-  );
-  assert.deepEqual(others, []);
-  write("agents/s01_count.ts", text);
-  rmSync(join(root, "offline/run.ts"));
-  const linesIn = (file: string) => {
-    const lines = readFileSync(join(root, file), "utf8").trim().split("\n");
-    return lines.map((line) => JSON.parse(line));
+  assert.match(readFileSync(join(root, "docs/page.md"), "utf8"), /^ran demo$/m);
+  const ran = readFileSync(join(root, "ran.txt"), "utf8").split("\n");
+  assert.equal(ran.filter((name) => name === "demo").length, 1);
+  const said = (name: string) => {
+    const lines = readFileSync(join(root, `tools/docs/runs/${name}.jsonl`), "utf8")
+      .trim()
+      .split("\n");
+    return lines.map((line) => JSON.parse(line)).map((line) => line.message?.content ?? Object.keys(line)[1]);
   };
-  const [first, second, resumed, last] = linesIn("tools/docs/runs/s01.jsonl");
-  assert.deepEqual([first.message.content, second.usage, last.message.content], ["count", usage, "go on"]);
-  assert.equal(first.state, undefined);
-  assert.ok(resumed.time - second.time > 300_000, "the cache has expired when a conversation is resumed");
-  const asked = linesIn("tools/docs/runs/tasks/s01.jsonl").map(({ message }) => message.content);
-  assert.deepEqual(asked, ["look"]);
+  const yes = [{ type: "text", text: "yes" }];
+  assert.deepEqual(said("s04"), ["system", "go", "usage", yes, "on", "usage", yes]);
+  assert.deepEqual(said("tasks/s04"), ["look", "usage", yes, "look again", "usage", yes]);
+  assert.deepEqual(said("demo_s05"), ["read", "usage", yes, "all"]);
+  assert.deepEqual(said("s06"), ["older", "newer"]);
+  assert.doesNotMatch(readFileSync(join(root, "tools/docs/runs/s06.jsonl"), "utf8"), /state/);
+
+  writeLines("saved/s04.jsonl", [entry("s04", "parent", "come")]);
+  const stale = (await failuresOf("check")).filter((failure) => /runs/.test(failure));
+  assert.match(stale.join("\n"), /^tools\/docs\/runs\/s04\.jsonl: stale \(npm run docs:sync\).*$/);
+  rmSync(join(root, "offline/run.ts"));
+});
+
+test("the commands of a session run in one folder, in order", async () => {
+  const [first, second] = ["echo one > a", "cat a"] as const;
+  const record = recorder(root, [[first, second]]);
+  const { outputs } = await record(second);
+  assert.deepEqual([outputs.get(second), (await record("cat a")).outputs.get(second)], ["one", "one"]);
 });
 
 test("a figure has a title and a description, keeps its labels within its width, and says what happened in the run", () => {
@@ -133,10 +152,13 @@ test("a figure has a title and a description, keeps its labels within its width,
     const width = Number(/ width="(\d+)"/.exec(figure)?.[1]);
     for (const [, x] of figure.matchAll(/<text[^>]* x="([\d.]+)"/g)) assert.ok(Number(x) < width, `${name}: ${x}`);
   }
-  assert.match(figures["demo.svg"] ?? "", /<desc id="desc">69 prompts of up to 15,804 tokens, and 5 compactions\./);
-  const marks = [...(figures["demo.svg"] ?? "").matchAll(/<circle.*?<text.*?>(\d)</g)].map(([, label]) => label);
+  const { "s05_s06.svg": runs = "", "s06_layers.narrow.svg": layers = "" } = figures;
+  assert.match(runs, /s05: 38 prompts of up to 31,\d{3} tokens, then one that is too long\./);
+  assert.match(runs, /s06: 69 prompts of up to 15,\d{3} tokens, and 5 compactions\./);
+  const marks = [...runs.matchAll(/<circle.*?<text.*?>(\d)</g)].map(([, label]) => label);
   assert.deepEqual(marks, ["1", "1", "3", "2", "2"]);
-  assert.match(figures["s06_cold.narrow.svg"] ?? "", /Next call without it: 0 cached, 15,141 new\./);
+  assert.equal(runs.match(/class="cross"/g)?.length, 1);
+  assert.equal(layers.match(/class="seen"/g)?.length, 4, "in a full prompt, and after each layer");
 });
 
 test("messages of a run are shown up to a text, with those of a subagent indented", async () => {
@@ -200,7 +222,7 @@ test("words in italics that aren't the name of a test are reported", async () =>
   rmSync(join(root, "tests"), { recursive: true });
 });
 
-test("a Chinese page that is behind its English page is a warning, but generated parts have to be the same", async () => {
+test("a Chinese page that is behind its English page is a warning, but it can't have generated parts of its own", async () => {
   const run = "<!-- sync: run echo hi -->\n<!-- /sync -->\n";
   write("docs/page.md", `# Page\n\nOne.\n\n## Two\n\n${run}`);
   write("docs/zh/page.md", `# 页面\n\n一。\n\n## 二\n\n${run}`);
@@ -212,6 +234,12 @@ test("a Chinese page that is behind its English page is a warning, but generated
   write("docs/zh/page.md", `# 页面\n${hashes[0]}\n\n一。\n\n## 二\n${hashes[1]}\n\n${run}`);
   await failuresOf("sync");
   assert.deepEqual(await processPages("check", root), { failures: [], warnings: [] });
+
+  write("docs/page.md", `# Page\n\nOne.\n\n## Two\n\n${run}\n${run.replace("hi", "ho")}`);
+  await failuresOf("sync");
+  const more = await processPages("check", root);
+  assert.deepEqual(more.failures, []);
+  assert.equal(more.warnings[0], "docs/zh/page.md: docs/page.md has <!-- sync: run echo ho -->: add it here");
 
   write("docs/page.md", `# Page\n\nOne.\n\n## Two\n\nTwo.\n`);
   const changed = await processPages("check", root);
