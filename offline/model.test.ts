@@ -46,9 +46,7 @@ const ANSWERS: Record<string, RegExp> = {
     /called agent-in-six-lessons; its license is MIT/,
   "Plan and write count.mjs, a script that counts the lines of each file in agents/, and run it.":
     /s01_agent_loop\.ts: \d+/,
-  "Which skills do you have?": /code-review: /,
-  "Read every file in the agents/ folder one by one and say in one line what each is about.":
-    /I have read all 6 files in agents:\n- agents\/s01/,
+  "Read every file in the agents/ folder one by one and report.": /I have read all 6 files in agents:\n- agents\/s01/,
 };
 for (const [request, answer] of Object.entries(ANSWERS))
   test(`the model carries out: ${request}`, async () => {
@@ -118,17 +116,6 @@ test("the model goes on from its summary, which is plain text", () => {
   assert.match(text, /^Goal: Create hello.mjs and run it.\nCalled bash → \(no output\)$/);
   const summary = { role: "user" as const, content: [{ type: "text" as const, text: `${SUMMARY}]\n${text}` }] };
   assert.deepEqual(callFor(request, summary), second);
-});
-
-test("a request may be a block of text beside reminders in tags, but not a summary or what comes with results", () => {
-  const text = (words: string) => ({ type: "text" as const, text: words });
-  const asked: Anthropic.MessageParam = {
-    role: "user",
-    content: [text("Run `ls`."), text("<reminder>Be brief.</reminder>")],
-  };
-  assert.deepEqual(callFor(asked), { command: "ls" });
-  const summary: Anthropic.MessageParam = { role: "user", content: [text(`${SUMMARY}]`), text("[ ] #1: a todo")] };
-  assert.deepEqual(callFor(asked, summary), { command: "ls" });
 });
 
 test("asked for anything else, the model says in three lines what it is and where its requests stand", async () => {

@@ -175,7 +175,7 @@ const SCENES: Scene[] = [
 ];
 
 const HELP = `This is a rehearsal, not a language model: a script that knows the requests on
-the lessons' pages (in docs/, under "Try it"), such as "Which skills do you have?".
+the lessons' pages (docs/, under "Try it"), such as "Which skills do you have?".
 For anything else, set ANTHROPIC_API_KEY; docs/running.md says how.`;
 
 // --- reading the messages -------------------------------------------------------------------------------------------
@@ -218,22 +218,12 @@ function recall({ messages, system, tools = [] }: Anthropic.MessageCreateParams)
 
 const GO_ON = /^(go on|continue)\b/i;
 
-/** After "go on", only what failed is done again. */
-function readRequest(memory: Memory, message: Anthropic.MessageParam): void {
-  const request = requestIn(message);
-  if (request === undefined || request.startsWith(STOPPED)) return;
-  const isOld = GO_ON.test(request);
+/** A request is a string. After "go on", only what failed is done again. */
+function readRequest(memory: Memory, { role, content }: Anthropic.MessageParam): void {
+  if (role !== "user" || typeof content !== "string" || content.startsWith(STOPPED)) return;
+  const isOld = GO_ON.test(content);
   memory.done = memory.done.filter(({ failed }) => isOld && !failed);
-  if (!isOld) memory.request = request;
-}
-
-/** A request is a string in every lesson. Other agents send blocks of text, some of them reminders in tags. */
-function requestIn({ role, content }: Anthropic.MessageParam): string | undefined {
-  if (role !== "user") return undefined;
-  if (typeof content === "string") return content;
-  const texts = content.flatMap((block) => (block.type === "text" ? block.text : []));
-  const isOther = texts[0]?.startsWith(SUMMARY) || content.some(({ type }) => type === "tool_result");
-  return isOther ? undefined : texts.findLast((text) => !text.startsWith("<"));
+  if (!isOld) memory.request = content;
 }
 
 /** In thinking that a compaction left as text, there are notes as well. */
@@ -291,19 +281,20 @@ export const rehearse: Model = (request) => {
   const memory = recall(request);
   for (const scene of SCENES) {
     const match = scene.match.exec(memory.request);
-    if (match) return toReply((scene.steps && nextOf(memory, scene.steps)) ?? scene.answer(memory, match), request);
+    if (!match) continue;
+    const next = (scene.steps && nextOf(memory, scene.steps)) ?? scene.answer(memory, match);
+    if (typeof next === "string") return say(next);
+    if (memory.tools.includes(next.tool)) return toReply(next, request);
+    return say(`This part needs the tool ${next.tool}, which I do not have here.`);
   }
   return say(HELP);
 };
 
 const say = (text: string): Reply => ({ content: [{ type: "text", text }], thinks: false });
 
-/** Makes a reply. The note before a call is thinking, or text if the API would return empty thinking. */
-function toReply(next: Action | string, { thinking, tools }: Anthropic.MessageCreateParams): Reply {
-  if (typeof next === "string") return say(next);
-  if (!tools?.some((tool) => "name" in tool && tool.name === next.tool))
-    return say(`This part needs the tool ${next.tool}, which I do not have here.`);
-  const summarized = thinking?.type === "adaptive" && thinking.display === "summarized";
-  const note: ReplyBlock = summarized ? { type: "thinking", thinking: next.note } : { type: "text", text: next.note };
-  return { content: [note, { type: "tool_use", name: next.tool, input: next.input }] };
+/** Makes a reply with a call. The note before it is thinking, or text if the API would return empty thinking. */
+function toReply({ note, tool, input }: Action, { thinking }: Anthropic.MessageCreateParams): Reply {
+  const isSummarized = thinking?.type === "adaptive" && thinking.display === "summarized";
+  const said: ReplyBlock = isSummarized ? { type: "thinking", thinking: note } : { type: "text", text: note };
+  return { content: [said, { type: "tool_use", name: tool, input }] };
 }

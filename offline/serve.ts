@@ -21,10 +21,9 @@ function printRequest({ request, promptTokens, usage, status, error }: JournalEn
 
 try {
   const text = { type: "string" } as const;
-  const { port, window = "200000" } = parseArgs({ options: { port: text, window: text } }).values;
+  const { port = "0", window = "200000" } = parseArgs({ options: { port: text, window: text } }).values;
   const contextLimit = toTokens("--window", window);
-  const settings = { contextLimit, port: port === undefined ? undefined : Number(port), onAnswer: printRequest };
-  const { url } = await startServer({ model: rehearse, ...settings });
+  const { url } = await startServer({ model: rehearse, contextLimit, port: Number(port), onAnswer: printRequest });
   console.log(`The Messages API is at ${url}, with the rehearsal model and a window of ${contextLimit.toLocaleString("en-US")} tokens.
 
 export ANTHROPIC_BASE_URL=${url} ANTHROPIC_API_KEY=offline

@@ -36,13 +36,12 @@ test("the scratch folder gets what differs, in one step, and keeps the rest", (t
   assert.deepEqual([readFileSync(mine, "utf8"), readFileSync(book, "utf8")], ["changed", LIBRARY[0]?.text]);
 });
 
+const request = ["s05", "-y", "Which skills do you have?"];
 test("two agents can start at once", async () => {
-  const request = ["s05", "-y", "Which skills do you have?"];
   for (const { stdout } of await Promise.all([run(request), run(request)])) assert.match(stdout, /- code-review: /);
 });
 
 test("CONTEXT_WINDOW is also the window of the local API, and has to be a number", async () => {
-  const request = ["s05", "-y", "Which skills do you have?"];
   const failure = (window: string) => run(request, { CONTEXT_WINDOW: window }).catch((error) => error);
   const small = await failure("300");
   assert.match(small.stdout, /prompt is too long: \d+ tokens > 300 maximum/);
@@ -66,8 +65,6 @@ test("the demo shows s05 running into the window and s06 going on, and fails if 
     change(s05, s06);
     return judge({ code: 1, journal: s05 }, { code: 0, journal: s06 }).faults;
   };
-  const unchanged = () => {};
-  assert.deepEqual(faultsAfter(unchanged), []);
   const goOn = (s05: JournalEntry[]) => s05.pop();
   assert.deepEqual(faultsAfter(goOn), ["s05 didn't run into the window"]);
   const forget = (_: JournalEntry[], s06: JournalEntry[]) => {
@@ -84,6 +81,4 @@ test("the demo shows s05 running into the window and s06 going on, and fails if 
     s06.at(-1)?.request.messages.push({ role: "assistant", content: [{ ...Object(read), id: "again" }] });
   };
   assert.deepEqual(faultsAfter(readAgain), ["a compaction lost what was in a file"]);
-  const reject = (_: JournalEntry[], s06: JournalEntry[]) => Object.assign(s06[0] ?? {}, { error: "no" });
-  assert.deepEqual(faultsAfter(reject), ["the API rejected a request of s06: no"]);
 });

@@ -1,10 +1,10 @@
 /** Draws the figures of the pages from the recorded runs, each for a wide window and for a phone. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { CHANGE_HEIGHT, drawBar, drawChange, type Span, spansOf } from "../draw/bar.ts";
+import { CHANGE_HEIGHT, drawBar, drawChange, spansOf } from "../draw/bar.ts";
 import { type Chart, chartHeight, drawChart, MARGIN } from "../draw/chart.ts";
 import { html, type Markup } from "../draw/markup.ts";
-import { type Part, STYLE, segmentsOf } from "../draw/parts.ts";
+import { type Part, type Segment, STYLE, segmentsOf } from "../draw/parts.ts";
 import { whole } from "../sessions/numbers.ts";
 import { readTimeline } from "../sessions/read-timeline.ts";
 import type { Compaction, Timeline } from "../sessions/timeline.ts";
@@ -100,18 +100,16 @@ const limitAt = (total: number, threshold: number, width: number, height: number
   return html`<line class="threshold" x1="${x}" x2="${x}" y1="-2" y2="${height + 2}"/>`;
 };
 
-/** Returns the blocks that no reply has followed: the last results, with their calls. */
-function unseenIn(spans: Span[]): Span[] {
-  const before = spans.findLastIndex(({ segment }) => segment.part === "result");
-  const answered = spans.findLastIndex(({ segment }, i) => i < before && segment.part !== "reply");
-  return spans.slice(answered + 1);
+/** Returns where the unseen part begins, in pixels: the last calls, whose results no reply has followed. */
+function startOfUnseen(segments: Segment[], total: number, width: number): number {
+  const spans = spansOf(segments);
+  const result = spans.findLastIndex(({ segment }) => segment.part === "result");
+  const seen = spans.findLast(({ segment }, i) => i < result && segment.part !== "reply");
+  return ((seen?.to ?? 0) * width) / total;
 }
 
 /** Draws the line between what the model has seen and what it hasn't. */
-function seenLine(spans: Span[], total: number, width: number, y: number): Markup {
-  const x = ((unseenIn(spans)[0]?.from ?? 0) * width) / total;
-  return html`<line class="seen" x1="${x}" x2="${x}" y1="${y - 5}" y2="${y + 31}"/>`;
-}
+const seenLine = (x: number, y: number) => html`<line class="seen" x1="${x}" x2="${x}" y1="${y - 5}" y2="${y + 31}"/>`;
 
 /** Draws both bars of a compaction, and the tokens that are free after it. */
 function change({ compaction, total, threshold = 0, width }: Shown): Drawing {
@@ -121,34 +119,21 @@ function change({ compaction, total, threshold = 0, width }: Shown): Drawing {
   const content = html`${drawChange({ before, after, total })}
 <text class="quiet middle" x="${(left + width) / 2}" y="${CHANGE_HEIGHT - 8}">${freed}</text>
 ${limitAt(total, threshold, width, CHANGE_HEIGHT)}
-${seenLine(spansOf(after), total, width, CHANGE_HEIGHT - 26)}`;
+${seenLine(startOfUnseen(after, total, width), CHANGE_HEIGHT - 26)}`;
   return { height: CHANGE_HEIGHT + 4, content };
 }
 
-/** Draws a full prompt, and which of its results layer 1 would clear. */
+/** Draws a full prompt. */
 function fullPrompt({ compaction, total, threshold = 0, width }: Shown): Drawing {
   const segments = segmentsOf(compaction.before);
-  const spans = spansOf(segments);
-  const kept = new Set(segmentsOf(compaction.after).map(({ block }) => block));
-  const results = spans.filter(({ segment }) => segment.part === "result");
-  const recent = results.findLastIndex(({ segment }) => !kept.has(segment.block)) + 1;
-  let end = width; // of the next label, from the right
-  const bracket = (name: string, inside: Span[]) => {
-    const from = ((inside.at(0)?.from ?? 0) * width) / total;
-    const to = ((inside.at(-1)?.to ?? 0) * width) / total;
-    const half = (name.length * LETTER) / 2;
-    const middle = Math.min(end - half, (from + to) / 2);
-    end = middle - half - 12;
-    return html`<path fill="none" stroke="var(--quiet)" d="M${from + 1},32v5H${to - 1}v-5"/><text class="middle" x="${middle}" y="52">${name}</text>`;
-  };
+  const x = startOfUnseen(segments, total, width);
   const content = html`${drawBar({ segments, total, height: 26 })}
-${bracket("not seen yet", unseenIn(spans))}
-${bracket("newest", results.slice(recent, -1))}
-${bracket("old results", results.slice(0, recent))}
+<text class="middle" x="${x / 2}" y="46">seen by the model</text>
+<text class="end" x="${width}" y="46">not yet</text>
 <text class="end" fill="var(--stop)" x="${width}" y="-7">threshold ${whole(threshold)}</text>
 ${limitAt(total, threshold, width, 26)}
-${seenLine(spans, total, width, 0)}`;
-  return { height: 62, content };
+${seenLine(x, 0)}`;
+  return { height: 56, content };
 }
 
 const NAMES: Names = {
