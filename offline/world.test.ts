@@ -36,12 +36,14 @@ test("the scratch folder gets what differs, in one step, and keeps the rest", (t
   assert.deepEqual([readFileSync(mine, "utf8"), readFileSync(book, "utf8")], ["changed", LIBRARY[0]?.text]);
 });
 
-const request = ["s05", "-y", "Which skills do you have?"];
 test("two agents can start at once", async () => {
-  for (const { stdout } of await Promise.all([run(request), run(request)])) assert.match(stdout, /- code-review: /);
+  const often = `import { fillScratch } from "${new URL("world.ts", import.meta.url)}"; for (let i = 0; i < 20; i++) fillScratch();`;
+  const fill = () => promisify(execFile)(process.execPath, [...TSX, "--input-type=module", "-e", often]);
+  await Promise.all([fill(), fill()]);
 });
 
 test("CONTEXT_WINDOW is also the window of the local API, and has to be a number", async () => {
+  const request = ["s05", "-y", "Which skills do you have?"];
   const failure = (window: string) => run(request, { CONTEXT_WINDOW: window }).catch((error) => error);
   const small = await failure("300");
   assert.match(small.stdout, /prompt is too long: \d+ tokens > 300 maximum/);
