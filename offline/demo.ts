@@ -55,7 +55,8 @@ export function judge(s05: Run, s06: Run): { lines: string[]; faults: string[] }
   const [before, after] = [readsIn(s05.journal), readsIn(s06.journal)];
   const end = s05.journal.at(-1);
   const reason = end?.error?.split(":")[0] ?? `${end?.stop_reason}`;
-  const again = after.length - new Set(after).size;
+  const files = new Set(after).size;
+  const again = after.length - files;
   const answer = s06.journal.at(-1)?.reply?.at(-1);
   const right = LIBRARY.filter(({ path, fact }) => answer?.type === "text" && answer.text.includes(`${path}: ${fact}`));
   const error = s06.journal.find((call) => call.error)?.error;
@@ -70,7 +71,7 @@ export function judge(s05: Run, s06: Run): { lines: string[]; faults: string[] }
   const lines = [
     ...layers.map(({ printed, times }, i) => `layer ${i + 1}: ${printed} × ${times}`),
     `s05: ${before.length} files read, then: ${reason}`,
-    `s06: ${after.length} files read, ${again || "none"} of them twice, and ${right.length} of ${LIBRARY.length} facts right`,
+    `s06: ${files} files read, ${again || "none"} of them twice, and ${right.length} of ${LIBRARY.length} facts right`,
   ];
   return { lines, faults: Object.keys(faults).filter((fault) => faults[fault]) };
 }

@@ -75,14 +75,9 @@ function conversationsIn(calls: Call[]): Record<"parent" | "task", Line[]> {
   for (const { request, reply, usage } of calls) {
     const agent = request.system === system ? "parent" : "task"; // each has its own system prompt
     if (request.messages.length < known[agent]) known[agent] = 0; // another subagent
-    const asked = request.messages.slice(known[agent]).map((message) => ({ model, message }));
-    const answer = reply
-      ? [
-          { model, usage },
-          { model, message: { role: "assistant", content: reply } },
-        ]
-      : [];
-    lines[agent].push(...[...asked, ...answer].map((line) => Line.parse(line)));
+    const add = (...more: unknown[]) => lines[agent].push(...more.map((line) => Line.parse(line)));
+    add(...request.messages.slice(known[agent]).map((message) => ({ model, message })));
+    if (reply) add({ model, usage }, { model, message: { role: "assistant", content: reply } });
     known[agent] = request.messages.length + 1;
   }
   return lines;
