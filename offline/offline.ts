@@ -10,7 +10,7 @@ type Settings = Parameters<typeof startServer>[0];
 /** Runs a lesson in the scratch folder to its end. Returns its exit code and its model calls. */
 export async function runOffline(lesson: string, args: string[], start: Start = {}, settings: Settings = {}) {
   const { CONTEXT_WINDOW } = start.env ?? process.env;
-  const contextLimit = toTokens("CONTEXT_WINDOW", CONTEXT_WINDOW || "200000");
+  const contextLimit = toNumber("CONTEXT_WINDOW", CONTEXT_WINDOW || "200000");
   fillScratch();
   const server = await startServer({ model: rehearse, contextLimit, ...settings });
   const code = await runLesson(lessonFile(lesson), args, { ...start, cwd: SCRATCH, url: server.url });
@@ -22,7 +22,7 @@ export async function runOffline(lesson: string, args: string[], start: Start = 
 }
 
 /** @throws if the value of a setting isn't a whole number above zero */
-export function toTokens(name: string, value: string): number {
-  if (!/^[1-9]\d*$/.test(value)) throw new Error(`${name} needs a number of tokens such as 32000, not ${value}`);
+export function toNumber(name: string, value: string): number {
+  if (!/^[1-9]\d*$/.test(value)) throw new Error(`${name} needs a whole number such as 32000, not ${value}`);
   return Number(value);
 }

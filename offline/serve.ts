@@ -6,7 +6,7 @@
 import { parseArgs } from "node:util";
 import { type JournalEntry, startServer } from "./api/server.ts";
 import { rehearse } from "./model.ts";
-import { toTokens } from "./offline.ts";
+import { toNumber } from "./offline.ts";
 
 const COLUMNS = [26, 10, 10, 10]; // characters
 const toLine = (...cells: string[]) => cells.map((cell, i) => cell.padEnd(COLUMNS[i] ?? 0)).join(" ");
@@ -21,9 +21,10 @@ function printRequest({ request, promptTokens, usage, status, error }: JournalEn
 
 try {
   const text = { type: "string" } as const;
-  const { port = "0", window = "200000" } = parseArgs({ options: { port: text, window: text } }).values;
-  const contextLimit = toTokens("--window", window);
-  const { url } = await startServer({ model: rehearse, contextLimit, port: Number(port), onAnswer: printRequest });
+  const { port, window = "200000" } = parseArgs({ options: { port: text, window: text } }).values;
+  const contextLimit = toNumber("--window", window);
+  const settings = { contextLimit, port: port === undefined ? 0 : toNumber("--port", port), onAnswer: printRequest };
+  const { url } = await startServer({ model: rehearse, ...settings });
   console.log(`The Messages API is at ${url}, with the rehearsal model and a window of ${contextLimit.toLocaleString("en-US")} tokens.
 
 export ANTHROPIC_BASE_URL=${url} ANTHROPIC_API_KEY=offline

@@ -48,7 +48,7 @@ test("CONTEXT_WINDOW is also the window of the local API, and has to be a number
   const small = await failure("300");
   assert.match(small.stdout, /prompt is too long: \d+ tokens > 300 maximum/);
   assert.equal(small.code, 1);
-  assert.equal((await failure("32k")).stderr, "CONTEXT_WINDOW needs a number of tokens such as 32000, not 32k\n");
+  assert.equal((await failure("32k")).stderr, "CONTEXT_WINDOW needs a whole number such as 32000, not 32k\n");
 });
 
 test("the demo shows s05 running into the window and s06 going on, and fails if anything is lost", async () => {

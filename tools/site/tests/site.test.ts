@@ -35,7 +35,7 @@ const hrefsIn = (page: Page, links: string) =>
 test("the front page has two buttons, to s01 and to all lessons, and a picture that fits a phone", async () => {
   for (const prefix of ["", "zh/"])
     await inTab(`${prefix}index.html`, { viewport: PHONE }, async (page) => {
-      assert.ok((await isDrawn(page, "demo")) > 0 && (await fitsIn(page)));
+      assert.ok((await isDrawn(page, "s05_s06")) > 0 && (await fitsIn(page)));
       const pages = ["s01_agent_loop", "lessons"].map((name) => `${BASE}${prefix}${name}.html`);
       assert.deepEqual(await hrefsIn(page, ".actions a"), pages);
     });
@@ -47,7 +47,7 @@ test("a lesson has the menu, its sections, a figure for both widths and its neig
       assert.match(await page.innerText(".VPSidebar .is-active"), /^s06/);
       assert.match(await page.innerText(".vp-doc h1 + p"), /^\S+ · \S+$/, "its script and its tests");
       assert.ok((await page.locator(".VPDocAsideOutline a").count()) > 5);
-      assert.equal(await isDrawn(page, "three_layers"), 680);
+      assert.equal(await isDrawn(page, "s06_layers"), 680);
       await page.setViewportSize(PHONE);
       await page.waitForFunction(() =>
         /narrow/.test(document.querySelector<HTMLImageElement>("picture img")?.currentSrc ?? ""),
