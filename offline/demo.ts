@@ -3,6 +3,7 @@
  * s06, all three layers have to act, and the answer has to be right: if a compaction loses a fact, the model reads again.
  */
 import type { StdioOptions } from "node:child_process";
+import { say } from "./api/said.ts";
 import type { JournalEntry, Model } from "./api/server.ts";
 import { isSummaryCall, rehearse } from "./model.ts";
 import { runOffline } from "./offline.ts";
@@ -32,21 +33,14 @@ const BARS = "▁▂▃▄▅▆▇█";
 export async function run(lesson: string): Promise<Run> {
   const env = { ...process.env, ...DEFAULTS, CONTEXT_WINDOW: `${WINDOW}` };
   const stdio: StdioOptions = ["ignore", "ignore", "inherit"];
+  let calls = 0;
+  const model: Model = (request) => (calls++ < 3 * LIBRARY.length ? rehearse(request) : say("I'm reading in circles."));
   const onAnswer = ({ promptTokens }: JournalEntry) =>
     process.stdout.write(BARS[Math.floor((promptTokens / WINDOW) * BARS.length)] ?? "×");
   process.stdout.write(`${lesson} `);
-  const result = await runOffline(lesson, ["-y", REQUEST], { env, stdio }, { model: withPatience(), onAnswer });
+  const result = await runOffline(lesson, ["-y", REQUEST], { env, stdio }, { model, onAnswer });
   console.log();
   return result;
-}
-
-/** Returns the rehearsal model, which here gives up if it reads in circles. */
-function withPatience(): Model {
-  let calls = 0;
-  return (request) => {
-    calls++;
-    return calls > 3 * LIBRARY.length ? { content: [{ type: "text", text: "I give up." }] } : rehearse(request);
-  };
 }
 
 /** Returns what to print about the two runs, and what went wrong in them. */
