@@ -38,13 +38,11 @@ async function start(args: string[]): Promise<number> {
   return runLesson(lessonFile("s06"), args, { cwd: ROOT });
 }
 
-const LONGEST = 200; // characters of a text
-
-/** Prints the request of a model call, and the reply as it was once the stream had ended. */
+/** Prints the request of a model call, with texts cut at 200 characters, and the reply as it was once the stream had ended. */
 function printCall({ request, status, error, reply, stop_reason, usage }: JournalEntry): void {
   const answer = error ? { error } : { role: "assistant", content: reply, stop_reason, usage };
   const shorten = (_: string, value: unknown) =>
-    typeof value === "string" && value.length > LONGEST ? `${value.slice(0, LONGEST)}…` : value;
+    typeof value === "string" && value.length > 200 ? `${value.slice(0, 200)}…` : value;
   const show = (value: unknown) => JSON.stringify(value, shorten, 2);
   console.log(`\nPOST /v1/messages ${show(request)}\n${status} ${show(answer)}`);
 }
