@@ -930,6 +930,14 @@ onEach("callWithRecovery", { s06 }, () => {
     assert.deepEqual([error, kinds(sent)], ["", "call summary call"]);
   });
 
+  test("can also show up as an error in the middle of a stream", async () => {
+    const talk = talkTo(s06);
+    await talk.ask("first", say("words ".repeat(2_000)));
+    server.fail({ kind: "error_event", status: 413 });
+    const { error, sent } = await talk.ask("second", say("half of this"), say("A summary."), say("done"));
+    assert.deepEqual([error, kinds(sent)], ["", "call summary call"]);
+  });
+
   test("is dropped if no summary can be had, and the rest stays", async () => {
     const talk = talkTo(s06);
     await talk.ask("words ".repeat(4_000), say("ok"));
@@ -1028,12 +1036,13 @@ onEachAtOnce("main", { s06 }, false, () => {
     const statuses = [429, 429, 429, 400, 413, 413, 401] as const; // the SDK tries a 429 three times, s06 a 413 twice
     const failures = statuses.map((status): Failure => ({ kind: "status", status, message: "no", retryAfter: 0.001 }));
     for (const _ of failures) expectRejection(/^no$/);
-    const run = await start(t, lesson, [], { input: "1\n2\n3\n4\n", failures });
+    failures.push({ kind: "error_event", status: 429 });
+    const run = await start(t, lesson, [], { input: "1\n2\n3\n4\n5\n", failures, replies: [say("half of this")] });
     assert.equal(await run.ended, 1);
     const told = [...run.screen().matchAll(/^\[API error (\d+).*\n(.*\/clear.*THINKING=keep)?/gm)];
     const advice = told.map(([, status, advice]) => [status, advice !== undefined]);
     const first = ["413", false]; // before it tries again
-    assert.deepEqual(advice, [["429", true], ["400", true], first, ["413", true], ["401", false]]);
+    assert.deepEqual(advice, [["429", true], ["400", true], first, ["413", true], ["401", false], ["429", true]]);
   });
 
   test("a setting that is no number of tokens is named in one line, and nothing begins", async (t) => {

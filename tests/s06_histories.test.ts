@@ -82,6 +82,8 @@ const failures = rarely(
     overload(529, 3),
     [{ kind: "drop" }],
     [{ kind: "error_event" }],
+    [{ kind: "error_event", status: 400 }],
+    [{ kind: "error_event", status: 413 }],
     [{ kind: "max_tokens" }],
     [{ kind: "context_window" }],
     [{ kind: "refusal" }],
@@ -294,7 +296,9 @@ function checkOpen(open: string[], request: string, error: unknown, entries: Jou
   for (const { messages } of promptsIn(entries)) assert.deepEqual(openIn(messages), [...open, request]);
   if (error === undefined) return [];
   if (/request is too long|refused/.test(`${error}`)) return open;
-  const isRejected = [400, 413].includes(Object(error).status) && !/credit/.test(`${error}`);
+  const { status, type } = Object(error);
+  const isBad = [400, 413].includes(status) || ["invalid_request_error", "request_too_large"].includes(type);
+  const isRejected = isBad && !/credit/.test(`${error}`);
   if (!isRejected) return [...open, request, NOTE];
   const left = openIn(messages); // the unseen part was dropped
   const requests = (texts: string[]) => texts.filter((text) => text !== NOTE);
