@@ -40,8 +40,8 @@ function checkSizes(page: Page, report: Report): void {
 const LIMITS: [pages: RegExp, limits: Partial<ReturnType<typeof sizesOf>>][] = [
   [/^README/, { lines: 115 }],
   [/^docs\/s01_/, { lines: 240, "words of prose": 900 }],
-  [/^docs\/s06_context_compact/, { lines: 215, "words of prose": 1_000 }],
-  [/^docs\/s06_keeping_it_alive/, { lines: 140, "words of prose": 700 }],
+  [/^docs\/s06_context_compact/, { lines: 230, "words of prose": 1_150 }],
+  [/^docs\/s06_keeping_it_alive/, { lines: 140, "words of prose": 800 }],
   [/^docs\/s\d\d_/, { lines: 215, "words of prose": 800 }],
   [/^docs\/promises/, { lines: 120, rows: 40 }],
 ];

@@ -24,9 +24,9 @@ const RUNS = {
   demo: ["npm run demo"],
   s06: [
     s06(`'${READ_ALL}; run \`kill -9 $PPID\` when half are read.'`),
-    "tail -n 1 .offline/.transcripts/*.jsonl | grep -o '\"message\".*'",
     s06("-c 'Go on.'"),
-    "grep -oh 'Fact: the cover of book 7 is [a-z]*' .offline/.transcripts/*.jsonl | uniq",
+    "grep -h -B 1 -A 2 '\"resume\"' .offline/.transcripts/*.jsonl | tail -n 4 | sed -E 's/.+\"(input|content)\"/…/'",
+    'grep -ohE \'"[a-z]+":"Noted library/book-01[^}]+\' .offline/.transcripts/*.jsonl | uniq | tail -n 2',
   ],
 };
 export const sessions: string[][] = Object.values(RUNS);
