@@ -376,10 +376,10 @@ onEach("estimateTokens", { s06 }, () => {
 
 onEach("compactIfNeeded", { s06 }, () => {
   /** Returns a history past the threshold of 6,000 tokens. Layer 1 can save this many of them. */
-  function withResults(saved: number): Messages {
+  function withResults(saved: number, request = "go"): Messages {
     const content = "x".repeat((saved * 4) / 3 + CLEARED.length); // the lesson first assumes 4 characters per token
     const rounds = Array.from({ length: KEEP_RECENT + 3 }, (_, i) => round("read_file", content, `call_${i}`));
-    return [user("words ".repeat(3_000)), ...rounds.flat(), { role: "assistant", content: "ok" }];
+    return [user(request), ...rounds.flat(), { role: "assistant", content: "ok" }];
   }
 
   test("past the threshold old results go, and if that's enough there is no summary", async () => {
@@ -406,6 +406,15 @@ onEach("compactIfNeeded", { s06 }, () => {
     }
   });
 
+  test("once old results are gone, a summary that didn't help delays no other", async () => {
+    const { messages, options, state } = talkTo(small, withResults(small.MIN_SAVINGS + 30));
+    state.nextSummaryAt = 100_000;
+    await watch(() => small.compactIfNeeded(messages, options));
+    messages.push({ role: "assistant", content: "x".repeat(small.THRESHOLD * state.charsPerToken) });
+    const { sent } = await watch(() => small.compactIfNeeded(messages, options), [say("A summary.")]);
+    assert.equal(kinds(sent), "summary");
+  });
+
   test("if that isn't enough, the model summarizes, both for a new request and in the middle of a turn", async () => {
     fileOf("a.txt", 6_000); // 2,000 tokens
     const first = talkTo(small);
@@ -414,7 +423,7 @@ onEach("compactIfNeeded", { s06 }, () => {
     assert.equal(kinds(sent), "summary call");
     const within = await talkTo(small).ask("go", ...Array(3).fill(read("a.txt")), say("Sum."), say("done"));
     assert.equal(kinds(within.sent), "call call call summary call");
-    const { messages, options } = talkTo(small, withResults(small.MIN_SAVINGS + 30));
+    const { messages, options } = talkTo(small, withResults(small.MIN_SAVINGS + 30, "words ".repeat(3_000)));
     const both = await watch(() => small.compactIfNeeded(messages, options), [say("Sum.")]);
     assert.equal(kinds(both.sent), "summary", "also if old results went and that wasn't enough");
     assert.equal(contents(both.sent[0]?.messages)[0], CLEARED);
@@ -963,6 +972,7 @@ onEach("callWithRecovery", { s06 }, () => {
       [400, "Input token length too long", true],
       [400, "Prompt exceeds max length", true],
       [400, "Prompt 超长", true],
+      [400, `${"{".repeat(300)} prompt is too long ${"}".repeat(300)}`, true],
       [400, "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 258048]", true],
       [400, "Total tokens of image and text exceed max message tokens", true],
       [400, "The input (300000 tokens) exceeds the maximum allowed input length of 262144 tokens", true],
