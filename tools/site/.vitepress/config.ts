@@ -1,8 +1,7 @@
-import { writeFileSync } from "node:fs";
-import { join, relative } from "node:path";
+import { relative } from "node:path";
 import GithubSlugger from "github-slugger";
 import { type DefaultTheme, defineConfig, type MarkdownRenderer } from "vitepress";
-import { addressOf, english, englishOnly, nameOf, REPOSITORY, ROOT, titleOf, withClone } from "./files.ts";
+import { addressOf, english, englishOnly, nameOf, REPOSITORY, ROOT, titleOf } from "./files.ts";
 
 /** Splits Chinese, which has no spaces, into words. VitePress stores the function as text, so it can't use anything outside. */
 function tokenize(text: string): string[] {
@@ -90,42 +89,18 @@ function localeOf(prefix: "" | "zh/") {
   };
 }
 
-/** Changes a page for the site, whose menu replaces most of the first line of links. */
-function adapt(text: string): string {
-  const isKept = REPOSITORY ? /\.ts\)|benchmarks/ : /benchmarks/;
-  return withClone(text).replace(/^(# .*\n(?:<!--.*\n)?\n)((?:\[|\*\*).* · (?:.*\n)+?)\n/, (_, title, line: string) => {
-    const links = line.match(/\[[^\]]+\]\([^)]*\)/g) ?? [];
-    return `${title}${links.filter((link) => isKept.test(link)).join(" · ")}\n\n`;
-  });
-}
-
+/** Links lead to pages by their names on the site, and to other files in the repository. */
 function configure(md: MarkdownRenderer): void {
-  const fileOf = (env: { path: string; realPath?: string }) => relative(ROOT, env.realPath ?? env.path);
-  md.core.ruler.before("normalize", "adapt", (state) => {
-    state.src = adapt(state.src);
-  });
   md.core.ruler.push("addresses", ({ tokens, env }) => {
+    const file = relative(ROOT, env.realPath ?? env.path);
     for (const token of tokens.flatMap(({ children }) => children ?? [])) {
       const link = token.attrGet("href");
       if (!link || /^([a-z]+:|[#/])/.test(link)) continue;
-      const address = addressOf(link, fileOf(env));
+      const address = addressOf(link, file);
       token.attrs = address ? [["href", address]] : [];
     }
   });
-  const { fence } = md.renderer.rules;
-  md.renderer.rules.fence = (tokens, i, ...rest) => {
-    const token = tokens[i];
-    const { info } = token ?? {};
-    if (token && info === "console") token.info = "txt"; // output isn't highlighted
-    const html = fence?.(tokens, i, ...rest) ?? "";
-    if (info === "console") return html.replace(/<span>\$ .*?<\/span>/g, "<b>$&</b>");
-    return info === "text" ? html.replace(ARROW, "<i>$&</i>").replace(WIDE, '<i class="wide">$&</i>') : html;
-  };
 }
-
-// In a diagram, arrows get the width of one letter and wide characters that of two, whatever the font does.
-const ARROW = /[▲▶▼◀→←↑↓…]/g;
-const WIDE = /[⺀-鿿！-｠]/g;
 
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 12 12">
   <path stroke="#5672cd" stroke-width="1.4" d="M1 2h10M1 4h10M1 6h10M1 8h10M1 10h10"/></svg>`;
@@ -139,14 +114,14 @@ export default defineConfig({
   locales: { root: localeOf(""), zh: localeOf("zh/") },
   head: [["link", { rel: "icon", href: `data:image/svg+xml,${encodeURIComponent(ICON)}` }]],
   themeConfig: {
-    englishOnly,
+    i18nRouting: false, // not every page has a translation
     outline: { level: [2, 3] },
     socialLinks: REPOSITORY ? [{ icon: "github", link: REPOSITORY, ariaLabel: "repository" }] : [],
     search: {
       provider: "local",
       options: { miniSearch: { options: { tokenize } }, locales: { zh: { translations: SEARCH_ZH } } },
     },
-  } as DefaultTheme.Config,
+  },
   markdown: {
     theme: { light: "github-light-high-contrast", dark: "github-dark-default" },
     anchor: { slugify: (title) => new GithubSlugger().slug(title) }, // the same links to headings as on GitHub
@@ -154,11 +129,6 @@ export default defineConfig({
     config: configure,
   },
   transformHtml: (html) => html.replace('<div class="VPContent is-home"', '$& role="main"'), // the home layout has no main part
-  buildEnd({ outDir }) {
-    const toFront =
-      '<!DOCTYPE html><meta charset="utf-8"><title>→</title><meta http-equiv="refresh" content="0; url=./">';
-    for (const name of englishOnly) writeFileSync(join(outDir, `zh/${name}.html`), toFront); // for the language switch
-  },
   vite: {
     build: { assetsInlineLimit: 0 }, // figures stay files
   },

@@ -1,6 +1,6 @@
 /** Maps files of the repository to pages of the site. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { basename, join, posix } from "node:path";
+import { join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /** VitePress bundles this file with the config, in this same folder. */
@@ -42,9 +42,3 @@ export function addressOf(link: string, from: string): string | undefined {
   if (!existsSync(join(ROOT, target))) throw new Error(`${from} links to ${link}, which doesn't exist`);
   return REPOSITORY && `${REPOSITORY}/blob/main/${target}${at}`;
 }
-
-/** Puts `git clone` before the first commands of a page. */
-export const withClone = (text: string): string =>
-  REPOSITORY
-    ? text.replace(/^(```sh\n)(?=npm ci )/m, `$1git clone ${REPOSITORY} && cd ${basename(REPOSITORY)}\n`)
-    : text;
