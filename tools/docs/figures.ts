@@ -86,7 +86,7 @@ function twoRuns(s05: Timeline, s06: Timeline, width: number): Drawing {
   const inside = width - MARGIN.left - MARGIN.right;
   const name = html`<text class="middle inside" x="50%" y="${chartHeight(chart) - 34}">s06 reads all the files</text>`;
   const drawn = html`<svg x="${MARGIN.left}" width="${inside}" height="${chartHeight(chart)}" overflow="visible">${drawChart(chart)}${name}</svg>`;
-  const limits = html`<tspan fill="var(--stop)">- -</tspan> window: ${whole(WINDOW)} tokens, threshold: ${whole(s06.threshold ?? 0)}`;
+  const limits = html`- - window: ${whole(WINDOW)} tokens, threshold: ${whole(s06.threshold ?? 0)}`;
   const numbers = html`<tspan class="strong">1</tspan> cleared, <tspan class="strong">2</tspan> summarized, <tspan class="strong">3</tspan> summarized on request`;
   return stack([{ height: chartHeight(chart) + 6, content: drawn }, line(limits), line(numbers)]);
 }
@@ -130,7 +130,7 @@ function fullPrompt({ compaction, total, threshold = 0, width }: Shown): Drawing
   const content = html`${drawBar({ segments, total, height: 26 })}
 <text class="middle" x="${x / 2}" y="46">seen by the model</text>
 <text class="end" x="${width}" y="46">not yet</text>
-<text class="end" fill="var(--stop)" x="${width}" y="-7">threshold ${whole(threshold)}</text>
+<text class="end" x="${width}" y="-7">threshold ${whole(threshold)}</text>
 ${limitAt(total, threshold, width, 26)}
 ${seenLine(x, 0)}`;
   return { height: 56, content };

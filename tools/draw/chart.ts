@@ -14,7 +14,7 @@ export type Chart = {
   window?: number;
   other?: { tokens: number[]; end: string }; // the prompts of another run, as a line, and what to call its end
   ends: [first: string, last: string]; // labels of the axis
-  chosen?: { from: number; to: number; label: string }; // in columns: both are the same between two of them
+  chosen?: { from: number; to: number }; // in columns: both are the same between two of them
   costLabel?: (dollars: number) => string; // draws the costs as well
 };
 
@@ -29,11 +29,14 @@ const bottomOf = (chart: Chart) => TOP + PLOT + (hasCost(chart) ? COST_GAP + COS
 export const chartHeight = (chart: Chart) => bottomOf(chart) + AXIS;
 
 const totalOf = ({ sizes }: Column) => sum(Object.values(sizes));
-const topOf = ({ columns, threshold = 0, window = 0 }: Chart) => Math.max(threshold, window, ...columns.map(totalOf));
-const heightOf = (tokens: number, chart: Chart) => (PLOT * tokens) / topOf(chart);
+/** A chart and the most tokens that it has room for. */
+type Scaled = Chart & { top: number };
+const heightOf = (tokens: number, { top }: Scaled) => (PLOT * tokens) / top;
 
 /** Fills the width of the SVG around it. */
-export function drawChart(chart: Chart): Markup {
+export function drawChart(plain: Chart): Markup {
+  const top = Math.max(plain.threshold ?? 0, plain.window ?? 0, ...plain.columns.map(totalOf));
+  const chart: Scaled = { ...plain, top };
   return html`${drawGrid(chart)}
 ${stretched(chart, TOP, PLOT, drawAreas(chart))}
 ${hasCost(chart) ? drawCosts(chart) : ""}
@@ -60,7 +63,7 @@ function drawArea(colour: string, heights: number[], top: number): Markup {
 }
 
 /** Draws each part down to the axis, over those above it, so that no gap shows between two parts. */
-function drawAreas(chart: Chart): Markup[] {
+function drawAreas(chart: Scaled): Markup[] {
   const parts = partNames.filter((part) => chart.columns.some(({ sizes }) => sizes[part]));
   const areas = parts.map((part, i) => {
     const below = parts.slice(0, i + 1);
@@ -102,23 +105,23 @@ function stepFor(top: number): number {
   return unit * ([1, 2, 4, 5].find((step) => step * unit * 5 >= top) ?? 10);
 }
 
-function drawGrid(chart: Chart): Markup[] {
-  const step = stepFor(topOf(chart));
-  const lines = Array.from({ length: Math.floor(topOf(chart) / step) + 1 }, (_, i) => i * step);
+function drawGrid(chart: Scaled): Markup[] {
+  const step = stepFor(chart.top);
+  const lines = Array.from({ length: Math.floor(chart.top / step) + 1 }, (_, i) => i * step);
   return lines.map((tokens) => {
     const y = TOP + PLOT - heightOf(tokens, chart);
     return html`<line class="grid" x2="100%" y1="${y}" y2="${y}"/><text class="quiet end" x="-8" y="${y + 4.5}">${inThousands(tokens)}</text>`;
   });
 }
 
-function drawLimit(tokens: number | undefined, chart: Chart): Markup | undefined {
+function drawLimit(tokens: number | undefined, chart: Scaled): Markup | undefined {
   if (!tokens) return undefined;
   const y = TOP + PLOT - heightOf(tokens, chart);
   return html`<line class="threshold" x2="100%" y1="${y}" y2="${y}"/>`;
 }
 
 /** Draws another run as a line that ends with a cross where it meets the window. */
-function drawOther(chart: Chart): Markup | undefined {
+function drawOther(chart: Scaled): Markup | undefined {
   const { other, window = 0 } = chart;
   if (!other) return undefined;
   const steps = other.tokens.map((tokens, i) => `V${(PLOT - heightOf(tokens, chart)).toFixed(1)}H${i + 1}`);
@@ -131,7 +134,7 @@ function drawOther(chart: Chart): Markup | undefined {
 }
 
 /** Sits on the columns beside it. */
-function drawMark({ after, label, title, href }: Mark, chart: Chart): Markup {
+function drawMark({ after, label, title, href }: Mark, chart: Scaled): Markup {
   const beside = chart.columns.slice(Math.max(0, after - 1), after + 1).map(totalOf);
   const x = percentOf(after, chart);
   const y = TOP + PLOT - heightOf(Math.max(...beside), chart) - (label ? 13 : 8);
@@ -141,22 +144,8 @@ function drawMark({ after, label, title, href }: Mark, chart: Chart): Markup {
   return href ? html`<a href="${href}" tabindex="-1">${mark}</a>` : mark;
 }
 
-/** Labels both ends and the chosen column, unless an end is too close to it. */
-function drawAxis(chart: Chart): Markup[] {
-  const { columns, ends, chosen } = chart;
-  const share = chosen ? (chosen.from + chosen.to) / 2 / columns.length : undefined;
-  const labels = [
-    { text: ends[0], at: 0, name: "quiet" },
-    { text: ends[1], at: 1, name: "quiet end" },
-  ].filter(({ at }) => share === undefined || Math.abs(at - share) > 0.3);
-  if (chosen && share !== undefined) {
-    const { from, to, label: text } = chosen;
-    if (share < 0.15) labels.push({ text, at: from / columns.length, name: "strong" });
-    else if (share > 0.85) labels.push({ text, at: to / columns.length, name: "strong end" });
-    else labels.push({ text, at: share, name: "strong middle" });
-  }
+function drawAxis(chart: Chart): Markup {
   const y = bottomOf(chart) + 17;
-  return labels.map(({ text, at, name }) => {
-    return html`<text class="${name}" x="${(100 * at).toFixed(2)}%" y="${y}">${text}</text>`;
-  });
+  const [first, last] = chart.ends;
+  return html`<text class="quiet" y="${y}">${first}</text><text class="quiet end" x="100%" y="${y}">${last}</text>`;
 }

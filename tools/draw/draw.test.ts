@@ -61,17 +61,3 @@ test("a chart has an area for each part over those above it, a threshold, marks 
   assert.match(markup, /<a href="\/2" tabindex="-1"><rect class="column" x="1" width="1".*?<title>second<\/title>/);
   assert.doesNotMatch(markup, /cost of each call/);
 });
-
-test("the label of the chosen column takes the place of an end that it would touch", () => {
-  const columns = Array.from({ length: 100 }, () => ({ sizes: { reply: 1 } }));
-  const labelsAt = (from: number) => {
-    const chosen = { from, to: from + 1, label: "chosen" };
-    const { markup } = drawChart({ columns, marks: [], ends: ["first", "last"], chosen });
-    return [...markup.matchAll(/<text class="([\w ]+)" x="[\d.]+%".*?>(.*?)</g)].map(
-      ([, name, text]) => `${name}: ${text}`,
-    );
-  };
-  assert.deepEqual(labelsAt(0), ["quiet end: last", "strong: chosen"]);
-  assert.deepEqual(labelsAt(50), ["quiet: first", "quiet end: last", "strong middle: chosen"]);
-  assert.deepEqual(labelsAt(99), ["quiet: first", "strong end: chosen"]);
-});

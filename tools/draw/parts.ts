@@ -6,10 +6,9 @@ import { blocksIn, type Context, type ContextBlock, type Size } from "../session
 /** From the bottom of a chart up. */
 export const PARTS = {
   missing: "not in the file",
-  client: "added by the client",
-  request: "the user’s requests",
-  reply: "replies and tool calls",
-  summary: "summaries and their files",
+  request: "user and client",
+  reply: "replies and calls",
+  summary: "summaries and files",
   result: "tool results",
 };
 export type Part = keyof typeof PARTS;
@@ -17,7 +16,7 @@ export type Sizes = Partial<Record<Part, number>>;
 export const partNames = Object.keys(PARTS) as Part[];
 
 const PART_OF: Record<Kind, Part> = {
-  client: "client",
+  client: "request",
   request: "request",
   summary: "summary",
   file: "summary",

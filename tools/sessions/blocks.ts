@@ -40,6 +40,7 @@ export const ApiUsage = z
     cache_read_input_tokens: Tokens,
     cache_creation_input_tokens: Tokens,
     cache_creation: z.object({ ephemeral_1h_input_tokens: Tokens }).nullish(),
+    server_tool_use: z.object({ web_search_requests: Tokens }).nullish(),
     speed: z.string().nullish(),
     inference_geo: z.string().nullish(),
     iterations: z.array(z.unknown()).nullish(),
@@ -53,12 +54,24 @@ export function toUsage(usage: z.output<typeof ApiUsage>, isFinal: boolean): Usa
   const [input, output] = [usage.input_tokens, usage.output_tokens];
   const [read, written] = [usage.cache_read_input_tokens ?? 0, usage.cache_creation_input_tokens ?? 0];
   const writtenForHour = usage.cache_creation?.ephemeral_1h_input_tokens ?? 0;
-  const isAnywhere = /^(|not_available|global)$/.test(usage.inference_geo ?? ""); // a region costs more
+  const searches = usage.server_tool_use?.web_search_requests ?? 0;
+  const geo = usage.inference_geo ?? "";
+  const isRegional = /^(us|eu|jp|au|apac)$/.test(geo);
+  const isPriced = isRegional || /^(|not_available|global)$/.test(geo); // not at the local API
   const isOneTry = (usage.iterations ?? []).length <= 1; // the counts leave out refused attempts
-  const isListPrice = usage.speed !== "fast" && isAnywhere && isOneTry;
+  const isListPrice = usage.speed !== "fast" && isPriced && isOneTry;
   if (input + read + written === 0) return undefined;
-  return { input, output, read, written, writtenForHour, isFinal, isListPrice };
+  return { input, output, read, written, writtenForHour, searches, isFinal, isListPrice, isRegional };
 }
+
+/** Some proxies write zeros with the first blocks of a reply, and the counts with its last. */
+export function largestUsage(a: Usage | undefined, b: Usage | undefined): Usage | undefined {
+  if (!a || !b) return a ?? b;
+  const largest: Usage = { ...a, ...b, isFinal: a.isFinal || b.isFinal };
+  for (const count of COUNTS) largest[count] = Math.max(a[count], b[count]);
+  return largest;
+}
+const COUNTS = ["input", "output", "read", "written", "writtenForHour", "searches"] as const;
 
 /** Finds the calls that results are for. A result can come before its call. */
 export type Calls = Map<string, ToolCall>;
@@ -78,10 +91,14 @@ const WRAPPER = 30;
 export const IMAGE = "[image or document] ".padEnd(1_500 * CHARS_PER_TOKEN, ".");
 
 const isImage = (value: unknown) => /^(image|document)$/.test(Object(value).type);
+const withoutImages = (_: string, value: unknown) => (isImage(value) ? IMAGE : value);
 
 /** Returns the characters of a value as JSON, with images at their estimated size. */
-const sizeOf = (value: unknown): number =>
-  JSON.stringify(value, (_, part) => (isImage(part) ? IMAGE : part))?.length ?? 0;
+function sizeOf(value: unknown): number {
+  const json = JSON.stringify(value) ?? "";
+  const mayHaveImages = /"(image|document)"/.test(json); // replacing takes long
+  return mayHaveImages ? JSON.stringify(value, withoutImages).length : json.length;
+}
 
 /** Reads a message. Texts in the user's name count as the client's until the format says otherwise. */
 export function toMessage({ role, content }: ApiMessage, calls: Calls): Message {

@@ -1,8 +1,8 @@
 /** Reads sessions of Claude Code. */
-import { type Calls, callWith, toMessage, toUsage, valuesIn, withTexts } from "./blocks.ts";
+import { type Calls, callWith, largestUsage, toMessage, toUsage, valuesIn, withTexts } from "./blocks.ts";
 import { newestBranch } from "./branches.ts";
 import { type ClaudeLine, isMessage, isReply, replyId } from "./claude-lines.ts";
-import { type Call, type Event, joinTexts, type Message, type Skip, withoutTags } from "./events.ts";
+import { type Block, type Call, type Event, type Message, type Skip, typedText } from "./events.ts";
 
 /** The events so far, and what later lines refer to. */
 type Progress = {
@@ -72,13 +72,15 @@ function readMessage({ calls, messages }: Progress, line: ClaudeLine, content: C
 function withAuthor(message: Message, { type, isMeta, sourceToolUseID: id }: ClaudeLine, calls: Calls): Message {
   if (type === "attachment") return { ...message, by: "setup" };
   if (isMeta) return { ...message, by: "client", about: id ? callWith(id, calls) : undefined };
-  return isRequest(message) ? withTexts(message, "request") : message;
+  const hasResult = message.blocks.some(({ kind }) => kind === "result");
+  return hasResult ? message : { ...message, blocks: message.blocks.map(asRequest) };
 }
 
-function isRequest({ role, blocks }: Message): boolean {
-  if (role === "assistant" || blocks.some(({ kind }) => kind === "result")) return false;
-  const texts = blocks.flatMap((block) => (block.kind === "client" ? block : []));
-  return texts.some(({ standsFor }) => standsFor === "image") || withoutTags(joinTexts(texts)) !== "";
+/** Texts of the client can stand beside the user's. */
+function asRequest(block: Block): Block {
+  if (block.kind !== "client") return block;
+  const isTyped = block.standsFor ? block.standsFor === "image" : typedText(block.text) !== "";
+  return isTyped ? { ...block, kind: "request" } : block;
 }
 
 /** Claude Code's own size after a compaction leaves out the system prompt and the tools, so it isn't used. */
@@ -94,12 +96,13 @@ function addSummary(progress: Progress, line: ClaudeLine, content: Content): voi
 /** Returns the ids of the messages that a compaction kept: those that it lists, or all from the first one on. */
 function keptBy({ boundary, messages }: Progress): (string | undefined)[] {
   const { kept, firstKept } = boundary ?? {};
-  const ids = [...messages.keys()];
-  const from = firstKept === undefined ? -1 : ids.indexOf(firstKept);
-  return kept ?? (from < 0 ? [] : ids.slice(from));
+  if (kept) return kept;
+  const ids = firstKept === undefined ? [] : [...messages.keys()];
+  const from = ids.indexOf(firstKept);
+  return from < 0 ? [] : ids.slice(from);
 }
 
-/** Each block has a line. The output is complete in the last one only. */
+/** Each block has a line. The counts may be complete in the last one only. */
 function addReply(progress: Progress, line: ClaudeLine, content: Content): void {
   const { events, replies } = progress;
   const message = readMessage(progress, line, content);
@@ -113,7 +116,5 @@ function addReply(progress: Progress, line: ClaudeLine, content: Content): void 
   }
   begun.message.blocks.push(...message.blocks);
   begun.message.time = message.time;
-  if (!usage || !begun.call.usage) return;
-  begun.call.usage.output = Math.max(usage.output, begun.call.usage.output);
-  begun.call.usage.isFinal ||= usage.isFinal;
+  begun.call.usage = largestUsage(begun.call.usage, usage);
 }

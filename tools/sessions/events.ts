@@ -2,12 +2,11 @@
  * What happened in a recorded conversation, whoever wrote it down. Events keep the structure of what was recorded, and every
  * view is made from them: names and shortened texts are made where they are shown, and nothing is read back out of those.
  */
-import type { Tokens } from "./prices.ts";
+import type { Used } from "./prices.ts";
 
 /** Tokens as the API counted them. */
-export type Usage = Tokens & {
+export type Usage = Used & {
   isFinal: boolean; // the reply was complete when its output was counted
-  isListPrice: boolean; // false if something else in the file changes the price
 };
 
 /** The name is empty if the file doesn't have the call that a result is for. */
@@ -74,9 +73,16 @@ export function textOf(block: Block): string {
   return lines.join("\n");
 }
 
-/** Text that the client writes in the user's name, such as `<task-notification>…</task-notification>`. */
-const TAGGED = /<([a-z]+(?:-[a-z]+)+)\b[^>]*>[\s\S]*?(<\/\1>|$)|^\[Request interrupted.*/g;
-export const withoutTags = (text: string): string => text.replace(TAGGED, "").trim();
+/** What the client writes in the user's name, on lines of its own: `<task-notification>…</task-notification>` or `<ide_selection>…`. */
+const ADDED = /^[ \t]*<([a-z]+(?:[-_][a-z]+)+)\b[^>]*>[\s\S]*?(?:<\/\1>|$(?![\s\S]))|^\[Request interrupted.*/gm;
+
+/** Returns what the user typed in a text, also a command that the client split into tags. */
+export function typedText(text: string): string {
+  const contentOf = (tag: string) => new RegExp(`<${tag}>([\\s\\S]*?)</${tag}>`).exec(text)?.[1] ?? "";
+  if (/^\s*<command-/.test(text)) return `${contentOf("command-name")} ${contentOf("command-args")}`.trim();
+  if (/^\s*<bash-input>/.test(text)) return `!${contentOf("bash-input")}`;
+  return text.replace(ADDED, "").trim();
+}
 
 /** Two calls with the same key ask for the same. A call that isn't in the file is like no other. */
 export const callKey = ({ id, name, input }: ToolCall): string => (name ? JSON.stringify([name, input]) : id);

@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, utimesSync, wri
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
-import { readSessionFile, sessionFiles, subagentsIn } from "./files.ts";
+import { originalOf, readSessionFile, sessionFiles, subagentsIn } from "./files.ts";
 import { claude, linesOf, own, reply, rewrite, said, text, user } from "./test-lines.ts";
 
 const root = mkdtempSync(join(tmpdir(), "sessions-"));
@@ -53,6 +53,8 @@ test("subagents are left out and known by their session, but a folder or file th
   put("p/blog/three.jsonl", session());
   put("p/blog/three/subagents/agent-a.jsonl", session({ isSidechain: true }));
   put("p/blog/agent-b.jsonl", session({ isSidechain: true, sessionId: "three" }));
+  put("p/blog/three/subagents/workflows/run-1/agent-c.jsonl", session({ isSidechain: true }));
+  put("p/blog/three/subagents/workflows/run-1/journal.jsonl", session());
   put("p/tasks/.transcripts/transcript_100_7.jsonl");
   put("p/tasks/.transcripts/tasks/transcript_200_7.jsonl");
   const names = [
@@ -69,6 +71,7 @@ test("subagents are left out and known by their session, but a folder or file th
   assert.deepEqual(subagents("p").sort(), [
     ["p/blog/agent-b.jsonl", "p/blog/three.jsonl"],
     ["p/blog/three/subagents/agent-a.jsonl", "p/blog/three.jsonl"],
+    ["p/blog/three/subagents/workflows/run-1/agent-c.jsonl", "p/blog/three.jsonl"],
     ["p/tasks/.transcripts/tasks/transcript_200_7.jsonl", "p/tasks/.transcripts/transcript_100_7.jsonl"],
   ]);
 });
@@ -83,4 +86,20 @@ test("a transcript that goes on in a copy is one session", () => {
   put("t/tasks/transcript_150_1.jsonl");
   assert.deepEqual(found("t"), ["t/transcript_400_4.jsonl", "t/transcript_300_3.jsonl"]);
   assert.deepEqual(subagents("t"), [["t/tasks/transcript_150_1.jsonl", "t/transcript_300_3.jsonl"]]);
+});
+
+test("a session that begins with the lines of another continues it, but a subagent doesn't", () => {
+  const said = (sessionId: string, more: object = {}) => claude(0, user("Look."), { sessionId, uuid: "u1", ...more });
+  const snapshot = { type: "file-history-snapshot", messageId: "m" };
+  put("f/one.jsonl", linesOf(snapshot, said("one")));
+  put("f/two.jsonl", linesOf(snapshot, said("one"), said("two", { uuid: "u2" })));
+  put("f/three.jsonl", linesOf(said("gone")));
+  put("f/agent-a.jsonl", linesOf(said("one", { isSidechain: true })));
+  const originals = ["one", "two", "three", "agent-a"].map((name) => originalOf(join(root, `f/${name}.jsonl`)));
+  assert.deepEqual(originals, [undefined, join(root, "f/one.jsonl"), undefined, undefined]);
+});
+
+test("newlines and control characters of a path are visible", () => {
+  const path = join(root, "a\nb\x1b[2J\u202egone");
+  assert.throws(() => sessionFiles(path), /a\\nb�\[2J�gone does not exist/);
 });

@@ -1,10 +1,14 @@
 /** Finds and reads session files. */
-import { closeSync, openSync, readdirSync, readFileSync, readSync, realpathSync, statSync } from "node:fs";
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { ClaudeLine } from "./claude-lines.ts";
 import type { Recording } from "./events.ts";
 import { groupBy } from "./numbers.ts";
-import { parseLine, readRecording } from "./recording.ts";
+import { type Progress, parseLine, readRecording } from "./recording.ts";
+
+/** Returns a path as one line that controls no terminal. */
+export const shownPath = (path: string): string =>
+  path.replaceAll("\n", "\\n").replace(/\p{Cc}|\p{Bidi_Control}/gu, "�");
 
 /** Resolves a path that the user typed. npm runs scripts in the project's folder, wherever it was called. */
 export const userPath = (path: string): string => resolve(process.env.INIT_CWD ?? "", path);
@@ -13,17 +17,17 @@ export const userPath = (path: string): string => resolve(process.env.INIT_CWD ?
 export type SessionFile = { recording?: Recording; problem?: string };
 
 /** Reads one file among many, so a bad file is reported instead of thrown. */
-export function readSessionFile(file: string): SessionFile {
+export function readSessionFile(file: string, onProgress?: Progress): SessionFile {
   try {
-    return readSession(readFileSync(file, "utf8"));
+    return readSession(readFileSync(file, "utf8"), onProgress);
   } catch (error) {
     return { problem: `can't be read: ${reasonOf(error)}` };
   }
 }
 
-function readSession(text: string): SessionFile {
+function readSession(text: string, onProgress?: Progress): SessionFile {
   if (text.trim() === "") return { problem: "is empty" };
-  const recording = readRecording(text);
+  const recording = readRecording(text, onProgress);
   const broken = recording.skipped.find(({ reason }) => reason === "broken line");
   if (recording.events.length > 0) return { recording, problem: broken && `is broken at line ${broken.line}` };
   return { problem: text.includes("\0") ? "is binary" : "holds no session of Claude Code or s06" };
@@ -37,9 +41,9 @@ const reasonOf = (error: unknown) => {
 /** Returns `path` if that's a file, or the sessions anywhere below it, newest first. Throws if there are none. */
 export function sessionFiles(path: string): string[] {
   const stat = statSync(path, { throwIfNoEntry: false });
-  if (!stat) throw new Error(`${path} does not exist; name a session file, or a folder with .jsonl files`);
+  if (!stat) throw new Error(`${shownPath(path)} does not exist; name a session file, or a folder with .jsonl files`);
   const all = stat.isDirectory() ? filesIn(path) : [path];
-  if (all.length === 0) throw new Error(`${path} has no .jsonl files in it; name another folder`);
+  if (all.length === 0) throw new Error(`${shownPath(path)} has no .jsonl files in it; name another folder`);
   const copied = continuations(all);
   const main = all.filter((file) => !parentOf(file) && !copied.has(file));
   return newestFirst(main.length > 0 ? main : all); // subagents only if there's nothing else
@@ -63,6 +67,9 @@ export function newestFirst(files: string[]): string[] {
 /** The `.jsonl` files anywhere below a folder, also behind links, each once. Names the folders that it can't read. */
 export const filesIn = (folder: string): string[] => search(folder, new Set([realpathSync(folder)]));
 
+/** Claude Code keeps it beside the subagents of a workflow. */
+const JOURNAL = /[\\/]subagents[\\/]workflows[\\/][^\\/]+[\\/]journal\.jsonl$/;
+
 function search(folder: string, known: Set<string>): string[] {
   return namesIn(folder).flatMap((name) => {
     const path = join(folder, name);
@@ -70,7 +77,7 @@ function search(folder: string, known: Set<string>): string[] {
     if (!target || known.has(target.path)) return [];
     known.add(target.path);
     if (target.isFolder) return search(path, known);
-    return name.endsWith(".jsonl") ? [path] : [];
+    return name.endsWith(".jsonl") && !JOURNAL.test(path) ? [path] : [];
   });
 }
 
@@ -78,7 +85,7 @@ function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder);
   } catch (error) {
-    console.error(`${folder} can't be read: ${reasonOf(error)}`);
+    console.error(`${shownPath(folder)} can't be read: ${reasonOf(error)}`);
     return [];
   }
 }
@@ -97,12 +104,16 @@ function targetOf(path: string): { path: string; isFolder: boolean } | undefined
 
 const TRANSCRIPT = /^transcript_(\d+)_(\d+)\.jsonl$/;
 
+/** The folder of a session's subagents, or of those in a workflow. */
+const SUBAGENTS = /^(.*)[\\/]subagents(?:[\\/]workflows[\\/][^\\/]+)?$/;
+
 /** Returns the session that started a subagent, or nothing if it isn't the file of one. */
 function parentOf(file: string): string | undefined {
   const [name, folder] = [basename(file), dirname(file)];
   if (basename(folder) === "tasks") return parentOfTask(name, dirname(folder));
   if (!name.startsWith("agent-")) return undefined;
-  if (basename(folder) === "subagents") return `${dirname(folder)}.jsonl`;
+  const [, session] = SUBAGENTS.exec(folder) ?? [];
+  if (session) return `${session}.jsonl`;
   const line = ClaudeLine.safeParse(parseLine(firstLine(file))).data;
   return line?.isSidechain ? join(folder, `${line.sessionId}.jsonl`) : undefined;
 }
@@ -137,16 +148,29 @@ function copiesIn(family: string[]): [string, string][] {
   });
 }
 
+/** Returns the session that a session of Claude Code continues: its copied lines still have the original's id, which names the file. */
+export function originalOf(file: string): string | undefined {
+  const lines = headOf(file)
+    .split("\n")
+    .flatMap((line) => ClaudeLine.safeParse(parseLine(line)).data ?? []);
+  const first = lines.find(({ uuid, sessionId }) => uuid && sessionId);
+  if (!first || first.isSidechain) return undefined;
+  const original = join(dirname(file), `${first.sessionId}.jsonl`);
+  return original !== file && existsSync(original) ? original : undefined;
+}
+
 const HEAD = 100_000; // bytes
 
-/** Returns the beginning of the first line, or nothing if the file is gone. */
-function firstLine(file: string): string {
+const firstLine = (file: string): string => headOf(file).split("\n", 1)[0] ?? "";
+
+/** Returns the beginning of a file, or nothing if it's gone. */
+function headOf(file: string): string {
   try {
     const handle = openSync(file, "r");
     const head = Buffer.alloc(HEAD);
     const length = readSync(handle, head);
     closeSync(handle);
-    return head.toString("utf8", 0, length).split("\n", 1)[0] ?? "";
+    return head.toString("utf8", 0, length);
   } catch {
     return "";
   }

@@ -37,9 +37,13 @@ export const IN_INPUT_TOKENS = { read: READ, write: WRITE, writeForHour: WRITE_F
 /** Dollars on Sonnet 5.5. */
 export const dollarsForInput = (tokens: number) => (INPUT * tokens) / 1e6;
 
-/** Ignores a version's date and anything that a cloud adds around the name. */
-const listPrice = (model = ""): Price | undefined =>
-  PRICES[model.replace(/^.*claude-/, "").replace(/([-@]\d{8}|-v\d.*|\[.*)+$/, "")];
+/** Regions have had a price of their own since Sonnet 4.5. */
+const REGION = 1.1;
+const WITHOUT_REGIONS = ["opus-4-1", "opus-4", "sonnet-4", "3-5-haiku"];
+const SEARCH = 0.01; // dollars for each web search
+
+/** Splits a model's id into a region and a name, without what clouds add around the name and without its date. */
+const ID = /^(?:.*\/)?(?:(?:global|(us|eu|jp|au|apac))\.)?(?:anthropic\.)?claude-(.*?)(?:[-@]\d{8}|-v\d.*|\[.*)*$/;
 
 /** The tokens of a model call, by what each costs. */
 export type Tokens = {
@@ -49,21 +53,30 @@ export type Tokens = {
   writtenForHour: number; // the part of `written` that lives for an hour instead of five minutes
   output: number;
 };
-export type Cost = Record<"read" | "written" | "input" | "output", number>;
+export type Used = Tokens & {
+  searches: number; // of the web
+  isListPrice: boolean; // false if another price applies, and the file doesn't say which
+  isRegional: boolean;
+};
+export type Cost = Record<"read" | "written" | "input" | "output" | "searches", number>;
 
 /** Returns the dollars of a model call, or undefined if its price isn't known. */
-export function costOf(usage?: Tokens & { isListPrice: boolean }, model?: string): Cost | undefined {
-  const price = listPrice(model);
-  if (!price || !usage?.isListPrice) return undefined;
-  const isLong = /haiku-5-5/.test(model ?? "") && usage.input + usage.read + usage.written > 100_000;
+export function costOf(used?: Used, model = ""): Cost | undefined {
+  const [, region, name = ""] = ID.exec(model) ?? [];
+  const price = PRICES[name];
+  if (!price || !used?.isListPrice) return undefined;
+  const isLong = name === "haiku-5-5" && used.input + used.read + used.written > 100_000;
+  const isRegional = (region !== undefined || used.isRegional) && !WITHOUT_REGIONS.includes(name);
   const [input, output, read] = price;
-  const perToken = (isLong ? 5 : 1) / 1e6;
+  const perToken = ((isLong ? 5 : 1) * (isRegional ? REGION : 1)) / 1e6;
   return {
-    read: usage.read * read * input * perToken,
-    written: (WRITE * usage.written + (WRITE_FOR_AN_HOUR - WRITE) * usage.writtenForHour) * input * perToken,
-    input: usage.input * input * perToken,
-    output: usage.output * output * perToken,
+    read: used.read * read * input * perToken,
+    written: (WRITE * used.written + (WRITE_FOR_AN_HOUR - WRITE) * used.writtenForHour) * input * perToken,
+    input: used.input * input * perToken,
+    output: used.output * output * perToken,
+    searches: used.searches * SEARCH,
   };
 }
 
-export const sumOf = (cost?: Cost): number => (cost ? cost.read + cost.written + cost.input + cost.output : 0);
+export const sumOf = (cost?: Cost): number =>
+  cost ? cost.read + cost.written + cost.input + cost.output + cost.searches : 0;

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { textOf } from "./events.ts";
+import { textOf, typedText } from "./events.ts";
 import { readTimeline } from "./read-timeline.ts";
 import {
   billed,
@@ -43,6 +43,24 @@ test("a prompt has the size that the API counted, and tokens that no block accou
   assert.ok(second && second.tokens - second.unexplained > 3_500, `${second?.unexplained}`);
 });
 
+test("a reply has the largest counts of its lines, since a proxy may know them only at its end", () => {
+  for (const early of [
+    [0, 0, 0, 0],
+    [0, 0, 1, 1],
+  ]) {
+    const { modelCalls } = readTimeline(
+      linesOf(
+        claude(0, user("Look.")),
+        claude(1, billed("m1", early, text("I look."))),
+        claude(1, billed("m1", [9_000, 400, 3, 500], use("t1", "Read"))),
+        claude(1, billed("m1", early, use("t2", "Read"))),
+      ),
+    );
+    const counts = modelCalls.map(({ tokens, usage }) => [tokens, usage?.read, usage?.written, usage?.output]);
+    assert.deepEqual(counts, [[9_403, 9_000, 400, 500]]);
+  }
+});
+
 test("a cache miss has a reason: a pause, a compaction, another model, or none that the file shows", () => {
   const round = (minute: number, read: number, model = "claude-opus-5-5") => {
     const message = { ...billed(`m${minute}`, [read, 9_000 - read, 1, 1], text("Yes.")), model };
@@ -80,6 +98,29 @@ test("only what the user wrote is a request, not what a client or another agent 
   );
   const kinds = blocks.map(({ kind }) => kind);
   assert.deepEqual([kinds, requests.length], [["client", "client", "request"], 1]);
+});
+
+test("a request is what the user typed, without what the client put before or beside it", () => {
+  const opened = "<ide_opened_file>The user opened a.ts.</ide_opened_file>";
+  const selected = "<ide_selection>The user selected line 4.</ide_selection>\n";
+  const image = { type: "image", source: { type: "base64", media_type: "image/png", data: "" } };
+  const args = "<command-args>the login bug</command-args>";
+  const typedIn = (...contents: unknown[]) => {
+    const { requests } = readTimeline(linesOf(...contents.map((content) => claude(0, user(content)))));
+    return requests.map(({ block }) => typedText(textOf(block)));
+  };
+  assert.deepEqual(typedIn([text(opened), text("Fix it.")], `${selected}And this.`), ["Fix it.", "And this."]);
+  assert.deepEqual(typedIn(`Compare <my-tag>a</my-tag>.\n<system-reminder>\nx</system-reminder>`), [
+    "Compare <my-tag>a</my-tag>.",
+  ]);
+  assert.deepEqual(typedIn([image, text("What is this?")], [image]), ["What is this?", "[image]"]);
+  assert.deepEqual(
+    typedIn(`<command-message>fix is running</command-message>\n<command-name>/fix</command-name>\n${args}`),
+    ["/fix the login bug"],
+  );
+  assert.deepEqual(typedIn("<command-name>/clear</command-name> <command-args></command-args>"), ["/clear"]);
+  assert.deepEqual(typedIn("<bash-input>git log</bash-input>", "<bash-stdout>a1</bash-stdout>"), ["!git log"]);
+  assert.deepEqual(typedIn([text(opened)], "<local-command-stdout>Bye!</local-command-stdout>"), []);
 });
 
 // --- compactions of Claude Code --------------------------------------------------------------------------------------
@@ -137,10 +178,11 @@ test("the text that layer 1 clears is still there", () => {
   assert.equal(timeline.threshold, 2_500);
 });
 
-test("the model call before a summary wrote it; one whose reply was dropped still counts, and resuming compacts nothing", () => {
+test("the model call before a summary wrote it; one whose reply was dropped still counts; neither resuming nor a new start compacts", () => {
   const call = used([0, 0, 9_000, 10], { model: "claude-sonnet-5-5" });
   const timeline = readTimeline(
     linesOf(
+      rewrite("clear", []), // before the first message, nothing is taken
       own(user("Look.")),
       call, // its reply was refused
       rewrite("refused", []),

@@ -12,8 +12,8 @@ export type Size = { tokens: number; unexplained: number; charsPerToken: number 
 /** A model call. Times are in milliseconds. */
 export type ModelCall = Context &
   Size & {
-    time?: number;
-    gap?: number; // the time since the previous model call
+    time?: number; // when the reply was complete
+    gap?: number; // between sending the previous call and this one
     missed?: Missed;
     usage?: Usage;
     isEstimate: boolean; // whether the output is estimated, because the file has the count of an unfinished reply

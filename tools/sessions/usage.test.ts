@@ -18,14 +18,27 @@ test("each model that the SDK names has a price", () => {
   assert.deepEqual(unknown, ["claude-mythos-preview"]); // deprecated, and not in the price list
 });
 
-test("what is written for an hour costs more, and no price is given where another than the list's applies", () => {
+const costIn = (more: object, model = "claude-opus-4-8") => {
   const counts = { input_tokens: 1e5, output_tokens: 1e4, cache_creation_input_tokens: 1e6 };
-  const costIn = (more: object) => {
-    const cost = costOf(toUsage(ApiUsage.parse({ ...counts, ...more }), true), "claude-opus-4-8");
-    return cost && sumOf(cost);
-  };
+  const cost = costOf(toUsage(ApiUsage.parse({ ...counts, ...more }), true), model);
+  return cost && Number(sumOf(cost).toFixed(6));
+};
+const PLAIN = 7; // 0.5 for input, 0.25 for output and 6.25 for what is written to the cache
+
+test("what is written for an hour costs more, and no price is given where another than the list's applies", () => {
   assert.equal(costIn({ cache_creation: { ephemeral_1h_input_tokens: 4e5 } }), 0.5 + 0.25 + 3.75 + 4);
-  assert.equal(costIn({ speed: "standard", inference_geo: "not_available", iterations: [{}] }), 0.5 + 0.25 + 6.25);
-  for (const other of [{ speed: "fast" }, { inference_geo: "us" }, { iterations: [{}, {}] }])
+  assert.equal(costIn({ speed: "standard", inference_geo: "not_available", iterations: [{}] }), PLAIN);
+  for (const other of [{ speed: "fast" }, { iterations: [{}, {}] }, { inference_geo: "local" }])
     assert.equal(costIn(other), undefined);
+  assert.equal(costIn({}, "us-gov.anthropic.claude-opus-4-8"), undefined);
+});
+
+test("a region costs a tenth more since Sonnet 4.5, however it was asked for, and a web search costs a cent", () => {
+  for (const region of ["us", "eu", "jp", "au", "apac"])
+    assert.equal(costIn({}, `${region}.anthropic.claude-opus-4-8-20260210-v1:0`), 7.7, region);
+  assert.equal(costIn({ inference_geo: "us" }, "us.anthropic.claude-opus-4-8"), 7.7);
+  assert.equal(costIn({ inference_geo: "global" }, "global.anthropic.claude-opus-4-8"), PLAIN);
+  assert.equal(costIn({}, "us.anthropic.claude-opus-4-1"), costIn({}, "claude-opus-4-1"));
+  const searches = { server_tool_use: { web_search_requests: 3 }, inference_geo: "us" };
+  assert.equal(costIn(searches), 7.73);
 });

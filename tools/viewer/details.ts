@@ -1,28 +1,30 @@
 /** Shows the selected model call or compaction: its bars, its largest blocks and the text of one. */
 import { CHANGE_HEIGHT, type Describe, drawBar, drawChange } from "../draw/bar.ts";
 import { html, type Markup } from "../draw/markup.ts";
-import { PARTS, type Part, partNames, partOf, type Segment, segmentsOf, sizesOf } from "../draw/parts.ts";
+import { PARTS, type Part, partNames, partOf, segmentsOf, sizesOf } from "../draw/parts.ts";
 import { callKey, textOf } from "../sessions/events.ts";
 import { groupBy, sum, whole } from "../sessions/numbers.ts";
 import { sumOf } from "../sessions/prices.ts";
-import type { Compaction, Missed, ModelCall, Side, Timeline } from "../sessions/timeline.ts";
+import type { Compaction, ModelCall, Side, Timeline } from "../sessions/timeline.ts";
 import { addressOf, type Selection } from "./address.ts";
-import { BILLED, type Link, MISSING, WHY } from "./answers.ts";
-import { lostPaths } from "./lost.ts";
-import { byKind, callsWith, changeOf, type Sized, tokensOf } from "./taken.ts";
+import { type Link, WHY } from "./answers.ts";
+import type { Spent } from "./spent.ts";
+import { callsWith, changeOf, isRecorded, type Sized, tokensOf } from "./taken.ts";
 import { counted, dollars, labelOf, nameOf, nameOfTrigger, percent, timeOf, tokens } from "./words.ts";
 
-export type Shown = { timeline: Timeline; selection: Selection; link: Link; file?: string };
+export type Shown = { timeline: Timeline; selection: Selection; link: Link; file?: string; spent: Spent };
 
 const MOST_LISTED = 8; // blocks
 const MOST_SHOWN = 300_000; // characters of a block
-const MOST_PATHS = 300;
 
-const swatch = (part: Part) =>
+export const drawSwatch = (part: Part) =>
   html`<svg width="12" height="12" aria-hidden="true"><rect fill="var(--${part})" width="12" height="12" rx="2"/></svg>`;
 
 export const drawLegend = (parts: Part[], amountOf: (part: Part) => string = () => ""): Markup =>
-  html`<ul>${parts.map((part) => html`<li>${swatch(part)} ${PARTS[part]} <b>${amountOf(part)}</b></li>`)}</ul>`;
+  html`<ul>${parts.map((part) => html`<li>${drawSwatch(part)} ${PARTS[part]} <b>${amountOf(part)}</b></li>`)}</ul>`;
+
+export const drawStrip = (label: string, height: number, content: Markup): Markup =>
+  html`<svg class="strip" height="${height}" role="group" aria-label="${label}">${content}</svg>`;
 
 /** Names the segments of a bar, and links to the text of the first. */
 const describeIn =
@@ -30,7 +32,7 @@ const describeIn =
   (segments) => {
     const [first] = segments;
     const size = tokens(sum(segments.map(({ size }) => size)));
-    if (!first?.block) return { title: `not in the file, ${size}: ${MISSING}` };
+    if (!first?.block) return { title: `not in the file, ${size}` };
     const name = segments.length === 1 ? nameOf(first.block, timeline) : counted(segments.length, "small block");
     const isOpen = segments.some(({ block }) => block?.id === selection.block);
     return { title: `${name}, ${size}`, href: addressOf({ ...selection, block: first.block.id }, file), isOpen };
@@ -48,18 +50,20 @@ function listBlocks(blocks: Sized[], { timeline, selection, link }: Shown, total
     const more = others.map((block, i) => html` ${link({ ...selection, block: block.id }, `(${i + 2})`)}`);
     const size = tokensOf(group);
     const name = html`${link({ ...selection, block: first.id }, nameOf(first, timeline))}${more}`;
-    return html`<tr><td>${swatch(partOf(first))}<td>${name}<td>${whole(size)}<td>${percent(size / total)}</tr>`;
+    return html`<tr><td>${drawSwatch(partOf(first))}<td>${name}<td>${whole(size)}<td>${percent(size / total)}</tr>`;
   });
   return html`<table>${rows}</table>`;
 }
 
-function showText({ timeline, selection, link }: Shown): Markup {
+function showText({ timeline, selection, link, spent }: Shown): Markup {
   const block = timeline.blocks[selection.block ?? -1];
   if (!block) return html``;
   const text = textOf(block);
   const { first, last } = callsWith(block, timeline);
   const sent = first < 0 ? "never sent" : `sent with calls ${whole(first + 1)} to ${whole(last + 1)}`;
-  const size = `about ${tokens(block.chars / timeline.charsPerToken)}, ${sent}`;
+  const price = spent.blocks.get(block);
+  const cost = price && spent.isPriced ? `, ${dollars(price.amount)} in all` : "";
+  const size = `about ${tokens(block.chars / timeline.charsPerToken)}${cost}, ${sent}`;
   const cut = text.length > MOST_SHOWN ? `The rest of its ${whole(text.length)} characters isn’t shown.` : "";
   return html`<section id="block"><h3>${nameOf(block, timeline)}</h3>
 <p class="facts">${size} · ${link({ ...selection, block: undefined }, "close")}</p>
@@ -80,85 +84,75 @@ function heading(title: string, what: "call" | "compaction", index: number, coun
 
 // --- a model call ----------------------------------------------------------------------------------------------------
 
-const PAID = { read: "read from the cache", written: "written to the cache", input: "not cached", output: "output" };
+const PAID = [
+  ["read", "read from the cache"],
+  ["written", "written to the cache"],
+  ["input", "not cached"],
+  ["output", "output"],
+  ["searches", "web searches"],
+] as const;
 
 function sayPaid({ usage, cost, isEstimate }: ModelCall): string {
-  if (!usage) return "";
-  const paid = BILLED.filter((part) => usage[part] > 0).map((part) => {
+  const paid = PAID.map(([part, name]) => {
     const about = part === "output" && isEstimate ? "about " : "";
-    return `${about}${whole(usage[part])} ${PAID[part]}${cost ? ` (${dollars(cost[part])})` : ""}`;
+    return usage?.[part] ? `${about}${whole(usage[part])} ${name}${cost ? ` (${dollars(cost[part])})` : ""}` : "";
   });
-  return paid.join(", ");
+  return paid.filter(Boolean).join(", ");
 }
 
-const sayMissed = ({ why, tokens: missed }: Missed) =>
-  html`<p>${tokens(missed)} weren’t in the prompt cache, ${WHY[why]}.</p>`;
-
 export function showCall(shown: Shown, call: ModelCall, index: number): Markup {
-  const { timeline, link } = shown;
-  const { modelCalls, requests } = timeline;
+  const { modelCalls, requests } = shown.timeline;
   const segments = segmentsOf(call);
   const sizes = sizesOf(call);
   const parts = partNames.filter((part) => (sizes[part] ?? 0) >= 1);
+  const share = (part: Part) => `${whole(sizes[part] ?? 0)} (${percent((sizes[part] ?? 0) / call.tokens)})`;
   const request = requests[call.request];
-  const blocks = segments.flatMap(({ block, size }: Segment) => (block ? { block, tokens: size } : []));
+  const blocks = segments.flatMap(({ block, size }) => (block ? { block, tokens: size } : []));
   const describe = describeIn({ ...shown, selection: { ...shown.selection, call: index } });
   const size = `${call.usage ? "" : "about "}${tokens(call.tokens)}`;
-  const cost = call.cost && dollars(sumOf(call.cost));
   const title = `Call ${whole(index + 1)} of ${whole(modelCalls.length)}`;
-  const share = (part: Part) => `${whole(sizes[part] ?? 0)} (${percent((sizes[part] ?? 0) / call.tokens)})`;
-  return html`${heading(title, "call", index, modelCalls.length, link)}
-${facts(size, cost, call.model, call.time ? timeOf(call.time) : "")}
+  const missed = call.missed && `${tokens(call.missed.tokens)} weren’t in the prompt cache ${WHY[call.missed.why]}`;
+  return html`${heading(title, "call", index, modelCalls.length, shown.link)}
+${facts(size, call.cost && dollars(sumOf(call.cost)), call.model, call.time ? timeOf(call.time) : "")}
 ${facts(sayPaid(call))}
-${request && requests.length > 1 ? facts(`for request ${whole(call.request + 1)}: ${labelOf(request.block)}`) : ""}
-${call.missed ? sayMissed(call.missed) : ""}
-<svg class="strip" height="30" role="group" aria-label="the blocks of the prompt">${drawBar({ segments, total: call.tokens, height: 30, describe })}</svg>
+${facts(missed)}
+${requests.length > 1 ? facts(request && `for request ${whole(call.request + 1)}: ${labelOf(request.block)}`) : ""}
+${drawStrip("the blocks of the prompt", 30, drawBar({ segments, total: call.tokens, height: 30, describe }))}
 ${drawLegend(parts, share)}
 ${showText(shown)}
-<h3>Its largest blocks</h3>
+<h3>Its largest blocks, in tokens</h3>
 ${listBlocks(blocks, { ...shown, selection: { call: index } }, call.tokens)}`;
 }
 
 // --- a compaction ----------------------------------------------------------------------------------------------------
 
-const sizeOf = ({ tokens: size, isEstimate }: Side) => `${isEstimate ? "about " : ""}${whole(size)}`;
+const sizeOf = ({ tokens: size, isEstimate }: Side) => `${isEstimate ? "about " : ""}${tokens(size)}`;
+export const sayChange = ({ before, after }: Compaction) => `from ${sizeOf(before)} to ${sizeOf(after)}`;
 
 export function showCompaction(shown: Shown, compaction: Compaction, index: number): Markup {
-  const { timeline, link } = shown;
-  const { before, after, trigger, modelCall } = compaction;
-  const [old, now] = [segmentsOf(before), segmentsOf(after)];
-  const total = Math.max(before.tokens, after.tokens);
+  const { modelCalls, compactions } = shown.timeline;
+  const { trigger, modelCall } = compaction;
+  const [before, after] = [segmentsOf(compaction.before), segmentsOf(compaction.after)];
+  const total = Math.max(compaction.before.tokens, compaction.after.tokens);
   const cost = compaction.cost && `its summary cost ${dollars(sumOf(compaction.cost))}`;
-  const own = { ...shown, selection: { ...shown.selection, compaction: index } };
-  const parts = partNames.filter((part) => [...old, ...now].some((segment) => segment.part === part));
-  const place = modelCall < timeline.modelCalls.length ? `before call ${whole(modelCall + 1)}` : "at the end";
-  const title = `Compaction ${index + 1} of ${timeline.compactions.length}, ${place}`;
-  return html`${heading(title, "compaction", index, timeline.compactions.length, link)}
-${facts(nameOfTrigger(trigger), `${sizeOf(before)} → ${sizeOf(after)} tokens`, cost)}
-<svg class="strip" height="${CHANGE_HEIGHT}" role="group" aria-label="the prompt before and after">${drawChange({ before: old, after: now, total, describe: describeIn(own) })}</svg>
+  const describe = describeIn({ ...shown, selection: { ...shown.selection, compaction: index } });
+  const parts = partNames.filter((part) => [...before, ...after].some((segment) => segment.part === part));
+  const place = modelCall < modelCalls.length ? `before call ${whole(modelCall + 1)}` : "at the end";
+  const title = `Compaction ${index + 1} of ${compactions.length}, ${place}`;
+  return html`${heading(title, "compaction", index, compactions.length, shown.link)}
+${facts(nameOfTrigger(trigger), cost)}
+${facts(`before: ${sizeOf(compaction.before)}`)}
+${drawStrip("the prompt before and after", CHANGE_HEIGHT, drawChange({ before, after, total, describe }))}
+${facts(`after: ${sizeOf(compaction.after)}`)}
 ${drawLegend(parts)}
 ${showText(shown)}
-${showChange(compaction, { ...own, selection: { compaction: index } })}
-${showLost(lostPaths(compaction))}`;
+${showChange(compaction, { ...shown, selection: { compaction: index } })}`;
 }
 
 function showChange(compaction: Compaction, shown: Shown): Markup {
-  if (compaction.before.length === 0)
-    return html`<p>The file begins here. What the prompt held before isn’t in it.</p>`;
+  if (!isRecorded(compaction)) return html`<p>The file begins here. What the prompt held before isn’t in it.</p>`;
   const { left, came } = changeOf(compaction);
-  const kinds = (all: Sized[]) =>
-    byKind(all)
-      .map(({ name, tokens: size }) => `${name} (${whole(size)})`)
-      .join(", ");
-  const list = (title: string, all: Sized[]) => html`<section><h3>${title}: about ${tokens(tokensOf(all))}</h3>
-<p>${kinds(all)}</p>${listBlocks(all, shown, tokensOf(all))}</section>`;
-  return html`<div class="columns">${list("What left", left)}${list("What came", came)}</div>`;
-}
-
-function showLost(paths: string[]): Markup {
-  if (paths.length === 0) return html``;
-  const shown = paths.slice(0, MOST_PATHS).map((path) => html`<li>${path}</li>`);
-  const more = paths.length - shown.length;
-  return html`<h3>${counted(paths.length, "file path")} that the prompt no longer names, as far as the file shows</h3>
-<ul class="paths">${shown}${more > 0 ? html`<li>and ${whole(more)} more</li>` : ""}</ul>`;
+  const list = (title: string, all: Sized[]) =>
+    html`<section><h3>${title}: about ${tokens(tokensOf(all))}</h3>${listBlocks(all, shown, tokensOf(all))}</section>`;
+  return html`<div class="columns">${list("Taken out", left)}${list("Put in", came)}</div>`;
 }

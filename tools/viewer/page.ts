@@ -1,15 +1,19 @@
 /** Makes the page of a session: the answers, the chart, what is selected, and the user's requests. */
 import { readFileSync } from "node:fs";
-import { type Chart, chartHeight, drawChart } from "../draw/chart.ts";
+import { drawBar } from "../draw/bar.ts";
+import { type Chart, type Column, chartHeight, drawChart } from "../draw/chart.ts";
 import { html, type Markup } from "../draw/markup.ts";
-import { PARTS, partNames, STYLE, sizesOf } from "../draw/parts.ts";
-import { groupBy, largestOf, sum, whole } from "../sessions/numbers.ts";
+import { PARTS, type Part, partNames, partOf, STYLE, sizesOf } from "../draw/parts.ts";
+import { groupBy, largestOf, whole } from "../sessions/numbers.ts";
 import { sumOf } from "../sessions/prices.ts";
 import { dollarsOf, type ModelCall, type Timeline } from "../sessions/timeline.ts";
 import { addressOf, type Selection } from "./address.ts";
-import { type Answer, answersFor, type Link } from "./answers.ts";
-import { drawLegend, type Shown, showCall, showCompaction } from "./details.ts";
-import { counted, dollars, labelOf, nameOfTrigger, timeOf, tokens } from "./words.ts";
+import { answersFor, type Link } from "./answers.ts";
+import { drawLegend, drawStrip, drawSwatch, type Shown, sayChange, showCall, showCompaction } from "./details.ts";
+import type { Opened } from "./sessions.ts";
+import { amountIn } from "./spent.ts";
+import { callsWith } from "./taken.ts";
+import { counted, dollars, labelOf, nameOf, nameOfTrigger, percent, timeOf, titleOf, tokens } from "./words.ts";
 
 const CSS = STYLE + readFileSync(new URL("style.css", import.meta.url), "utf8");
 
@@ -37,38 +41,50 @@ ${body}
 `;
 
 /** `file` is in the addresses unless it's the one that was opened first. */
-export type Session = { timeline: Timeline; name: string; file?: string; sessions: number; subagents: number };
-
-/** The answers take longer than the rest of a page, and stay the same for a session. */
-const known = new WeakMap<Timeline, Answer[]>();
-function knownAnswers(timeline: Timeline, link: Link): Answer[] {
-  const answers = known.get(timeline) ?? answersFor(timeline, link);
-  known.set(timeline, answers);
-  return answers;
-}
+export type Session = Opened & { name: string; file?: string; list?: string; subagents: number };
 
 /** Throws if the session doesn't have what is selected. */
 export function makeSessionPage(session: Session, selection: Selection): Markup {
-  const { timeline, name, file, sessions, subagents } = session;
-  const { modelCalls, requests } = timeline;
+  const { timeline, spent, name, file, list, subagents } = session;
   const link: Link = (to, text) => html`<a href="${addressOf(to, file)}">${text}</a>`;
-  const shown: Shown = { timeline, selection, link, file };
-  const detail = showSelected(shown);
-  const title = requests[0] ? labelOf(requests[0].block) : name;
-  const others = sessions > 1 ? html` · <a href="/sessions">all ${whole(sessions)} sessions</a>` : "";
+  const shown: Shown = { timeline, spent, selection, link, file };
+  const answers = answersFor(timeline, spent, link).map(({ about, figure, said }, i) => {
+    const more = i === 0 ? showSpent(shown) : "";
+    return html`<div><dt>${about}</dt><dd class="figure">${figure}</dd><dd>${said}${more}</dd></div>`;
+  });
+  const title = titleOf(timeline);
+  const others = list ? html` · <a href="/sessions">${list}</a>` : "";
   const children = subagents > 0 ? ` · without its ${counted(subagents, "subagent")}` : "";
   return makePage(
     title,
-    html`<header><h1>${title}</h1><p class="facts">${timeline.format} · ${span(modelCalls)}${name}${children}${others}</p></header>
+    html`<header><h1>${title}</h1><p class="facts">${timeline.format} · ${span(timeline.modelCalls)}${name}${children}${others}</p></header>
 <main>
-<dl>${knownAnswers(timeline, link).map(({ about, said }) => html`<div><dt>${about}</dt><dd>${said}</dd></div>`)}</dl>
+<dl>${answers}</dl>
 <section id="chart">${showChart(shown)}</section>
-<section class="detail">${detail}</section>
-${listRequests(timeline, link)}
+<section class="detail">${showSelected(shown)}</section>
+${listRequests(shown)}
 </main>
 <footer>${aboutSizes(timeline)}</footer>`,
   );
 }
+
+/** Shows what was spent on each part of the prompts, and on which blocks most. */
+function showSpent({ timeline, spent, link }: Shown): Markup {
+  const { parts, blocks, all } = spent;
+  const found = partNames.filter((part) => parts[part] / all >= 0.0005);
+  const segments = found.map((part) => ({ part, size: TOTAL * (parts[part] / all), key: part }));
+  const share = (part: Part) => `${amountIn(spent, parts[part])} (${percent(parts[part] / all)})`;
+  const most = [...blocks].sort(([, a], [, b]) => b.amount - a.amount).slice(0, MOST_BLOCKS);
+  const rows = most.map(([block, { amount, calls }]) => {
+    const name = link({ call: callsWith(block, timeline).last, block: block.id }, nameOf(block, timeline));
+    return html`<tr><td>${drawSwatch(partOf(block))}<td>${name}<td>${counted(calls, "call")}<td>${amountIn(spent, amount)}</tr>`;
+  });
+  return html`${drawStrip("what was spent on each part of the prompts", 22, drawBar({ segments, total: TOTAL, height: 22 }))}
+${drawLegend(found, share)}
+<p class="facts">These took most, over all calls:</p><table>${rows}</table>`;
+}
+const TOTAL = 1_000; // the width of the bar
+const MOST_BLOCKS = 3;
 
 /** The largest call is selected first. */
 const callOf = ({ timeline, selection }: Shown) => selection.call ?? timeline.largest;
@@ -93,27 +109,30 @@ function span(modelCalls: ModelCall[]): string {
 
 const MOST_COLUMNS = 480;
 
-/** In a long session neighbouring calls share a column, which shows the largest of them. */
-function columnsOf(modelCalls: ModelCall[]): { width: number; columns: { call: number; modelCall: ModelCall }[] } {
-  const width = Math.ceil(modelCalls.length / MOST_COLUMNS);
+/** In a long session `width` neighbouring calls share a column, which has the largest prompt and the highest cost of them. */
+function columnsOf(modelCalls: ModelCall[], width: number, file?: string): Column[] {
   const calls = modelCalls.map((modelCall, call) => ({ call, modelCall }));
   const groups = [...groupBy(calls, ({ call }) => Math.floor(call / width)).values()];
-  const columns = groups.flatMap((group) => group[largestOf(group.map(({ modelCall }) => modelCall.tokens))] ?? []);
-  return { width, columns };
+  return groups.flatMap((group) => {
+    const largest = group[largestOf(group.map(({ modelCall }) => modelCall.tokens))];
+    if (!largest) return [];
+    const { call, modelCall } = largest;
+    const cost = Math.max(...group.map((each) => sumOf(each.modelCall.cost)));
+    return { sizes: sizesOf(modelCall), cost, title: describeCall(modelCall, call), href: addressOf({ call }, file) };
+  });
 }
 
 const NEAR = 0.055; // of the width: closer marks are dots without a number
 
 function marksOf({ timeline, file }: Shown, width: number, columns: number): Chart["marks"] {
   const places = timeline.compactions.map(({ modelCall }) => modelCall / width);
-  return timeline.compactions.map(({ trigger, before, after }, compaction) => {
+  return timeline.compactions.map((each, compaction) => {
     const place = places[compaction] ?? 0;
     const isCrowded = places.some((other, i) => i !== compaction && Math.abs(other - place) < NEAR * columns);
-    const sizes = `${whole(before.tokens)} → ${whole(after.tokens)} tokens`;
     return {
       after: Math.min(place, columns),
       label: isCrowded ? undefined : `${compaction + 1}`,
-      title: `compaction ${compaction + 1}: ${nameOfTrigger(trigger)}, ${sizes}`,
+      title: `compaction ${compaction + 1}: ${nameOfTrigger(each.trigger)}, ${sayChange(each)}`,
       href: addressOf({ compaction }, file),
     };
   });
@@ -129,56 +148,55 @@ function describeCall(modelCall: ModelCall, call: number): string {
 }
 
 function showChart(shown: Shown): Markup {
-  const call = callOf(shown);
   const { timeline, selection, file } = shown;
   const { modelCalls, compactions, threshold } = timeline;
-  const { width, columns } = columnsOf(modelCalls);
+  const width = Math.ceil(modelCalls.length / MOST_COLUMNS);
+  const columns = columnsOf(modelCalls, width, file);
+  const call = callOf(shown);
   const compaction = compactions[selection.compaction ?? -1];
   const at = Math.floor(call / width);
   const place = (compaction?.modelCall ?? 0) / width;
-  const chart: Chart = {
-    columns: columns.map(({ modelCall, call }) => {
-      const cost = modelCall.cost && sumOf(modelCall.cost);
-      return { sizes: sizesOf(modelCall), cost, title: describeCall(modelCall, call), href: addressOf({ call }, file) };
-    }),
-    marks: marksOf(shown, width, columns.length),
-    threshold,
-    ends: ["call 1", `call ${whole(modelCalls.length)}`],
-    chosen: compaction
-      ? { from: place, to: place, label: `compaction ${(selection.compaction ?? 0) + 1}` }
-      : { from: at, to: at + 1, label: `call ${whole(call + 1)}` },
-    costLabel: dollars,
-  };
-  const parts = partNames.filter((part) => chart.columns.some(({ sizes }) => (sizes[part] ?? 0) >= 1));
-  const limit = threshold ? html`<p class="facts">The dashed line is the threshold, ${tokens(threshold)}.</p>` : "";
-  return html`<h2>The prompts, call by call</h2>
+  const chosen = compaction ? { from: place, to: place } : { from: at, to: at + 1 };
+  const ends: Chart["ends"] = ["call 1", `call ${whole(modelCalls.length)}`];
+  const chart = { columns, marks: marksOf(shown, width, columns.length), threshold, ends, chosen, costLabel: dollars };
+  const parts = partNames.filter((part) => columns.some(({ sizes }) => (sizes[part] ?? 0) >= 1));
+  const notes = [
+    threshold ? `The dashed line is the threshold, ${tokens(threshold)}.` : "",
+    compactions.length > 0 ? "Circles are compactions." : "",
+    compaction ? "" : `The frame is call ${whole(call + 1)}.`,
+    width > 1 ? `A column has the largest prompt and the highest cost of ${width} calls.` : "",
+  ];
+  return html`<h2>The tokens of each prompt</h2>
 <svg class="chart" height="${chartHeight(chart)}" role="group" aria-label="the tokens of each prompt by what they are">${drawChart(chart)}</svg>
-${drawLegend(parts)}${limit}`;
+${drawLegend(parts)}<p class="facts">${notes.join(" ")}</p>`;
 }
 
 // --- requests and the small print ------------------------------------------------------------------------------------
 
-function listRequests({ requests, modelCalls }: Timeline, link: Link): Markup {
-  if (requests.length === 0) return html``;
+function listRequests({ timeline, link, spent }: Shown): Markup {
+  const { requests, modelCalls } = timeline;
+  if (requests.length < 2) return html``; // it's the title
   const byRequest = groupBy(modelCalls, ({ request }) => request);
   const items = requests.map(({ modelCall, block }, i) => {
     const calls = byRequest.get(i) ?? [];
     const cost = dollarsOf(calls);
-    const about = `${counted(calls.length, "call")}${cost === undefined ? "" : `, ${dollars(cost)}`}`;
+    const price = cost === undefined ? html`<td><td>` : html`<td>${dollars(cost)}<td>${percent(cost / spent.all)}`;
     const name = labelOf(block);
-    const call = Math.min(modelCall, modelCalls.length - 1);
-    return html`<tr><td>${i + 1}<td>${calls.length > 0 ? link({ call }, name) : name}<td>${about}</tr>`;
+    return html`<tr><td>${i + 1}<td>${calls.length > 0 ? link({ call: modelCall }, name) : name}<td>${counted(calls.length, "call")}${price}</tr>`;
   });
-  return html`<section><h2>Requests</h2><table>${items}</table></section>`;
+  return html`<section><h2>The user’s requests</h2><table>${items}</table></section>`;
 }
 
 function aboutSizes({ isCounted, charsPerToken, skipped, modelCalls }: Timeline): Markup {
   const ratio = charsPerToken.toFixed(1);
-  const counts = isCounted ? "The API counted the prompts. The sizes of their parts" : "All sizes";
+  const some = modelCalls.every(({ usage }) => usage) ? "" : "some of ";
+  const counts = isCounted ? `The API counted ${some}the prompts. The sizes and costs of their parts` : "All sizes";
   const prices = modelCalls.some(({ cost }) => cost) ? " Costs are at the list prices of November 2026." : "";
+  const isIncomplete = modelCalls.some(({ unexplained, tokens }) => unexplained > tokens / 200);
+  const missing = isIncomplete ? " What isn’t in the file is usually the system prompt and the tools." : "";
+  const left = skipped.filter(({ reason }) => /^line of/.test(reason));
   const broken = skipped.find(({ reason }) => reason === "broken line");
-  const lines = sum(skipped.map(({ count }) => count));
-  return html`<p>${counts} are estimates, at ${ratio} characters a token.${prices}</p>
-${lines > 0 ? html`<p>Left out: ${counted(lines, "line")} of the file without a message of this conversation.</p>` : ""}
+  return html`<p>${counts} are estimates, at ${ratio} characters a token.${prices}${missing}</p>
+${left.map(({ count, reason }) => html`<p>Left out, with whatever it cost: ${whole(count)} × ${reason}.</p>`)}
 ${broken ? html`<p>Line ${broken.line} of the file is broken.</p>` : ""}`;
 }

@@ -3,13 +3,24 @@ import { existsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { html, type Markup } from "../draw/markup.ts";
-import { filesIn, newestFirst, readSessionFile, sessionFiles, subagentsIn, userPath } from "../sessions/files.ts";
+import {
+  filesIn,
+  newestFirst,
+  originalOf,
+  readSessionFile,
+  sessionFiles,
+  shownPath,
+  subagentsIn,
+  userPath,
+} from "../sessions/files.ts";
 import { whole } from "../sessions/numbers.ts";
 import { timelineOf } from "../sessions/read-timeline.ts";
+import type { Progress } from "../sessions/recording.ts";
 import type { Timeline } from "../sessions/timeline.ts";
 import { addressOf } from "./address.ts";
 import { totalCost } from "./answers.ts";
-import { counted, dollars, labelOf, timeOf } from "./words.ts";
+import { type Spent, spentOn } from "./spent.ts";
+import { counted, timeOf, titleOf } from "./words.ts";
 
 const OWN = [".transcripts", join(".offline", ".transcripts")];
 const DEMO = fileURLToPath(new URL("../docs/runs/demo.jsonl", import.meta.url));
@@ -21,6 +32,14 @@ export function placesToSearch(path?: string): string[] {
   if (path !== undefined) return [userPath(path)];
   const own = OWN.filter((folder) => existsSync(folder) && filesIn(folder).length > 0);
   return own.length > 0 ? own : [DEMO];
+}
+
+/** Says how many sessions the list has. */
+export function countOf(sessions: SessionName[]): string {
+  const main = sessions.filter(({ parent }) => !parent).length;
+  const children = sessions.length - main;
+  const newest = main === MOST_LISTED ? "the newest " : "";
+  return `${newest}${counted(main, "session")}${children > 0 ? ` and ${counted(children, "subagent")}` : ""}`;
 }
 
 export type SessionName = { file: string; parent?: string };
@@ -48,43 +67,65 @@ function remember<Made>(most: number, make: (file: string) => Made): (file: stri
   };
 }
 
-/** Returns the timeline of a file, or what's wrong with it. Throws if the file is gone. */
-function readSession(file: string): { timeline: Timeline } | { problem: string } {
-  const { size } = statSync(file);
-  if (size > LARGE) console.log(`reading ${basename(file)}, ${whole(size / 1e6)} MB …`);
-  const { recording, problem = "can't be read" } = readSessionFile(file);
+export type Opened = { timeline: Timeline; spent: Spent };
+
+/** Returns what is in a file, or what's wrong with it. Throws if the file is gone. */
+function readSession(file: string): Opened | { problem: string } {
+  const { recording, problem = "can't be read" } = readSessionFile(file, progressOf(file));
   if (!recording) return { problem };
   const timeline = timelineOf(recording);
-  return timeline.modelCalls.length > 0 ? { timeline } : { problem: "has no model call" };
+  return timeline.modelCalls.length > 0 ? { timeline, spent: spentOn(timeline) } : { problem: "has no model call" };
+}
+
+/** Shows on a line of the terminal how much of a large file has been read. */
+function progressOf(file: string): Progress | undefined {
+  const { size } = statSync(file);
+  if (size < LARGE) return undefined;
+  let shown = -1;
+  return (share) => {
+    const percent = Math.floor(100 * share);
+    if (percent === shown) return;
+    shown = percent;
+    const end = percent === 100 ? "\n" : "";
+    process.stdout.write(`\rreading ${shownPath(basename(file))}, ${whole(size / 1e6)} MB: ${percent} %${end}`);
+  };
 }
 
 export const openSession = remember(3, readSession);
 
 // --- the list --------------------------------------------------------------------------------------------------------
 
-type Row = { name: string; about: string; isGood: boolean };
+type Row = { name: string; about: string; time: number; isGood: boolean };
 
 const rowOf = remember(1_000, (file): Row => {
   const session = readSession(file); // or a long list would push the open session out
-  if ("problem" in session) return { name: basename(file), about: session.problem, isGood: false };
-  const { timeline } = session;
-  const { modelCalls, compactions, requests } = timeline;
-  const cost = totalCost(timeline);
+  const { mtimeMs } = statSync(file);
+  if ("problem" in session)
+    return { name: shownPath(basename(file)), about: session.problem, time: mtimeMs, isGood: false };
+  const { timeline, spent } = session;
+  const { modelCalls, compactions } = timeline;
+  const time = modelCalls.at(-1)?.time ?? mtimeMs;
   const about = [
-    timeOf(modelCalls.at(-1)?.time ?? statSync(file).mtimeMs),
+    timeOf(time),
     counted(modelCalls.length, "call"),
     compactions.length > 0 ? counted(compactions.length, "compaction") : "",
-    cost === undefined ? "" : dollars(cost),
+    totalCost(timeline, spent),
   ];
-  const name = requests[0] ? labelOf(requests[0].block) : basename(file);
-  return { name, about: about.filter(Boolean).join(" · "), isGood: true };
+  return { name: titleOf(timeline), about: about.filter(Boolean).join(" · "), time, isGood: true };
 });
+
+const linkTo = (file: string, name: string) => html`<a href="${addressOf({}, file)}">${name}</a>`;
+
+const continues = (original: string) =>
+  html` · continues ${linkTo(original, `that of ${timeOf(rowOf(original).time)}`)}, and counts its calls again`;
 
 /** Yields a row for each session as soon as it has been read. */
 export function* listRows(sessions: SessionName[]): Generator<Markup> {
   for (const { file, parent } of sessions) {
     const { name, about, isGood } = rowOf(file);
-    const link = isGood ? html`<a href="${addressOf({}, file)}">${name}</a>` : name;
-    yield html`<p class="${parent ? "child" : ""}">${link}<br><small>${parent ? "subagent · " : ""}${about}</small></p>\n`;
+    const original = originalOf(file);
+    const isListed = sessions.some((other) => other.file === original);
+    const copied = original && isListed ? continues(original) : "";
+    yield html`<p class="${parent ? "child" : ""}">${isGood ? linkTo(file, name) : name}<br><small>${parent ? "subagent · " : ""}${about}${copied}</small></p>\n`;
   }
 }

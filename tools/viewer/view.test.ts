@@ -7,7 +7,6 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { readTimeline } from "../sessions/read-timeline.ts";
 import {
   billed,
   boundary,
@@ -19,11 +18,11 @@ import {
   own,
   reply,
   result,
+  said,
   text,
   use,
   user,
 } from "../sessions/test-lines.ts";
-import { lostPaths } from "./lost.ts";
 
 const root = mkdtempSync(join(tmpdir(), "viewer-"));
 after(() => rmSync(root, { recursive: true }));
@@ -45,13 +44,17 @@ const textsOf = (page: string, tag: string) =>
 async function serve(cwd: string, path?: string, INIT_CWD = cwd) {
   const child = spawn(process.execPath, command(path), { cwd, env: { ...env, INIT_CWD } });
   after(() => child.kill());
-  let errors = "";
+  let [printed, errors] = ["", ""];
   child.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
   const [, url = "", file = ""] = await new Promise<string[]>((resolve) => {
-    child.stdout.setEncoding("utf8").on("data", (out: string) => resolve(/^(\S+) shows (.*);/.exec(out) ?? []));
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      printed += text;
+      const found = /^(http\S+) shows (.*);/m.exec(printed);
+      if (found) resolve(found);
+    });
   });
   const open = async (path: string) => (await fetch(url + path)).text();
-  return { url, file, open, errors: () => errors };
+  return { url, file, open, errors: () => errors, printed: () => printed };
 }
 
 /** A transcript of s06 with some model calls. */
@@ -75,7 +78,7 @@ test("the newest run opens, and a subagent is listed below its parent", async ()
   utimesSync(join(cwd, older), 1, 1);
   const { url, file, open } = await serve(cwd);
   assert.equal(file, offline);
-  assert.match(await open(""), /without its 1 subagent · <a href="\/sessions">all 3 sessions</);
+  assert.match(await open(""), /without its 1 subagent · <a href="\/sessions">2 sessions and 1 subagent</);
   const list = await open("sessions");
   assert.deepEqual(textsOf(list, "a"), [`In ${offline}.`, `In ${child}.`, `In ${older}.`]);
   const [, link = ""] = /class="child"><a href="(.*?)".*<small>subagent · /.exec(list) ?? [];
@@ -89,12 +92,15 @@ test("without a session of one's own the recorded demo opens", async () => {
   const { file, open } = await serve(mkdtempSync(join(root, "none-")));
   assert.match(file, /runs\/demo\.jsonl$/);
   const page = await open("");
-  const [cost = "", largest = "", twice = "", compactions = ""] = textsOf(page, "dd");
-  assert.match(cost, /^69 model calls sent [\d,]+ tokens in all\. The file doesn’t say enough/);
-  assert.match(largest, /call \d+, with 15,\d{3} tokens, \d+ % of the threshold\. It’s \d+ % results of read_file/);
-  assert.match(twice, /^No file was read again/);
-  assert.match(compactions, /^5 compactions took about/);
-  assert.doesNotMatch(page, /cost of each call/);
+  const [sent, calls = "", , largest = "", , twice = "", count, compactions = ""] = textsOf(page, "dd");
+  assert.match(
+    `${sent} ${calls}`,
+    /^[\d,]+ tokens \d+ model calls\. What they cost isn’t known: they weren’t made at list/,
+  );
+  assert.match(largest, /^Sent with call \d+, \d+ % of the threshold: about \d+ % results of read_file/);
+  assert.match(twice, /weren’t in the prompt cache after a compaction .* No file was read again/);
+  assert.match(`${count} ${compactions}`, /^5 They took about [\d,]+ tokens, mostly results of read_file/);
+  assert.doesNotMatch(page, /\$\d|cost of each call/);
 });
 
 test("a path is one of the folder in which npm was started, and only this machine's names are answered", async () => {
@@ -122,16 +128,38 @@ test("files that can't be shown are named in the list and in the terminal, and t
 });
 
 test("a file that isn't a session, or isn't there, ends it with a message", () => {
-  const endsWith = (name: string) => {
-    const { status, stderr } = spawnSync(process.execPath, command(join(root, name)), { env, encoding: "utf8" });
+  const endsWith = (path: string) => {
+    const { status, stderr } = spawnSync(process.execPath, command(path), { env, encoding: "utf8" });
     return `${status} ${stderr}`;
   };
-  write("foreign.jsonl", '{"a":1}\n');
-  assert.match(
-    endsWith("foreign.jsonl"),
-    /^1 .*foreign\.jsonl holds no session of Claude Code or s06\n.*name a transcript/,
-  );
-  assert.match(endsWith("gone.jsonl"), /^1 .*gone\.jsonl does not exist; name a session file/);
+  const readme = fileURLToPath(new URL("../../README.md", import.meta.url));
+  const wanted = /^1 .*(foreign\.jsonl|README\.md) holds no session of Claude Code or s06\n.*name a transcript of s06/;
+  for (const path of [write("foreign.jsonl", '{"a":1}\n'), readme]) assert.match(endsWith(path), wanted);
+  assert.match(endsWith(write("no\ncall.jsonl", transcript(0))), /^1 \S*no\\ncall\.jsonl has no model call\n/);
+  assert.match(endsWith(join(root, "gone.jsonl")), /^1 .*gone\.jsonl does not exist; name a session file/);
+});
+
+test("while a large file is read, the terminal shows how much of it has been", async () => {
+  const { printed } = await serve(root, write("large.jsonl", transcript(99, "x".repeat(6e6))));
+  assert.match(printed(), /\rreading large\.jsonl, \d MB: 50 %\r[\s\S]* 100 %\n/);
+});
+
+test("the list has what the user typed, a session that continues another, and paths without control characters", async () => {
+  const own = (uuid: string, sessionId = "one") => ({ uuid, sessionId });
+  const asked = claude(0, user("<command-name>/fix</command-name><command-args>it</command-args>"), own("u1"));
+  const lines = linesOf(asked, claude(1, said("m1", text("Done.")), own("u2")));
+  write("typed\u001b[2J/one.jsonl", lines);
+  write("typed\u001b[2J/two.jsonl", lines + linesOf(claude(2, user("More."), own("u3", "two"))));
+  write("typed\u001b[2J/none.jsonl", linesOf(claude(3, said("m2", text("Hello.")))));
+  const { url, file, open } = await serve(root, join(root, "typed\u001b[2J"));
+  const list = await open("sessions");
+  assert.ok(/typed�\[2J/.test(file) && /typed�\[2J</.test(list));
+  assert.ok(url && list.includes("Nothing in the file was typed by the user"));
+  const rows = textsOf(list, "p").filter((row) => row.startsWith("/fix it"));
+  assert.deepEqual(rows.map((row) => /continues that of Jan 1, 1970.*, and counts its calls again$/.test(row)).sort(), [
+    false,
+    true,
+  ]);
 });
 
 // --- what a page says ------------------------------------------------------------------------------------------------
@@ -163,89 +191,99 @@ for (const [name, content] of Object.entries(files)) write(`pages/${name}`, cont
 const pages = await serve(root, join(root, "pages"));
 const pageOf = (name: string, selection: object = {}) =>
   pages.open(`?${new URLSearchParams({ file: join(root, "pages", name), ...selection })}`);
-const answersOf = async (name: string) => textsOf(await pageOf(name), "dd");
+/** Each answer as its figure and what is said below it. */
+const answersOf = async (name: string) => {
+  const texts = textsOf(await pageOf(name), "dd");
+  return [0, 2, 4, 6].map((i) => `${texts[i]}: ${texts[i + 1]}`);
+};
 
-test("the cost has its parts, its most expensive call, and what isn't known", async () => {
+test("the cost has its most expensive call and request, what isn't known, and what each part of the prompts took", async () => {
   const [cost = ""] = await answersOf("reading.jsonl");
   // in millionths: 36,000 × 0.5 to read, 19,500 × 6.25 to write, 18 × 5 without the cache, 12 × 25 for output
-  assert.match(cost, /^6 model calls cost \$0\.14: 87 % for writing to the prompt cache and 13 % for reading/);
-  assert.match(cost, /The most expensive is call 1, at \$0\.056\. The cost of 1 summary isn’t known\.$/);
+  assert.match(cost, /^\$0\.14: 6 model calls, without the cost of 1 summary, which isn’t known\. /);
+  assert.match(
+    cost,
+    /The most expensive call is call 1 \(\$0\.056\), and the most expensive request 2 \(\$0\.07\d\)\./,
+  );
+  const parts = [...cost.matchAll(/([a-z ]+) \$([\d.]+) \(\d+ %\)/g)].map(([, part = ""]) => part.trim());
+  assert.deepEqual(parts, ["not in the file", "user and client", "replies and calls", "tool results"]);
+  assert.match(cost, /Read server\.ts ?\d calls?\$0\.00\d/);
   const [unfinished = ""] = await answersOf("unfinished.jsonl");
-  assert.match(unfinished, /^4 model calls cost about \$/);
+  assert.match(unfinished, /^about \$\d/);
   const [unpriced = ""] = await answersOf("unpriced.jsonl");
-  assert.match(unpriced, /^4 model calls sent 36,\d+ tokens in all\. The file doesn’t say enough/);
+  assert.match(
+    unpriced,
+    /^36,\d+ tokens: 4 model calls\. What they cost isn’t known: claude-opus-5-9 isn’t in the list of prices\./,
+  );
   assert.doesNotMatch(await pageOf("unpriced.jsonl"), /\$\d|cost of each call/);
+  const [uncounted = ""] = await answersOf("uncounted.jsonl");
+  assert.match(uncounted, /^about \d+ tokens: 2 model calls\. .*: the file has no token counts\./);
 });
 
 test("the largest prompt has what it's made of, and what of it isn't in the file", async () => {
   const [, largest = ""] = await answersOf("claude.jsonl");
-  assert.match(largest, /^The largest is that of call 3, with 13,201 tokens\. It’s \d+ % results of Read/);
-  assert.match(largest, /About \d+ % isn’t in the file: system prompt, tools, and whatever else/);
+  assert.match(
+    largest,
+    /^13,201 tokens: Sent with call 3: about \d+ % results of Read.* About \d+ % isn’t in the file\.$/,
+  );
 });
 
 test("what wasn't in the cache has a reason only if the file shows one", async () => {
-  const [, , twice = ""] = await answersOf("claude.jsonl");
+  const [, , missed = ""] = await answersOf("claude.jsonl");
   assert.match(
-    twice,
-    /13,001 tokens weren’t in the prompt cache, for a reason that isn’t in the file \(most for call 3\)/,
+    missed,
+    /^13,001 tokens: They weren’t .* for a reason that isn’t in the file \(most for call 3\)\. They cost/,
   );
   const [, , uncounted = ""] = await answersOf("uncounted.jsonl");
-  assert.equal(uncounted, "The file doesn’t say what was in the prompt cache.");
+  assert.equal(uncounted, "not known: The file doesn’t say what was in the prompt cache.");
   const [, , hit = ""] = await answersOf("unpriced.jsonl");
-  assert.match(hit, /No call missed 2,000 tokens or more in the prompt cache\.$/);
+  assert.match(hit, /^none: No call missed 2,000 tokens or more in the prompt cache\./);
 });
 
 test("a file counts as read again only if a compaction had taken what the same call returned", async () => {
-  const [, , twice = ""] = await answersOf("reading.jsonl");
+  const [, , again = ""] = await answersOf("reading.jsonl");
   assert.match(
-    twice,
-    /^Files were read again 1 time after a compaction had taken them \(\d+ tokens, first for call 6\)/,
+    again,
+    / Files were read again 1 time after a compaction had taken them \(about \d+ tokens, first for call 6\)/,
   );
   const [, , none = ""] = await answersOf("unpriced.jsonl"); // read four times, but never taken
-  assert.match(none, /^No file was read again/);
+  assert.match(none, / No file was read again/);
 });
 
 test("no part is larger than the whole, and a compaction at the start of the file took what isn't in it", async () => {
-  const [, , , opened = ""] = await answersOf("opened.jsonl");
-  assert.equal(opened, "The file begins with a compaction. What that took isn’t in the file.");
+  const [, , , opened] = await answersOf("opened.jsonl");
+  assert.equal(opened, "1: The file begins with a compaction. What that took isn’t in it.");
+  const [, , , none] = await answersOf("uncounted.jsonl");
+  assert.equal(none, "none: The file has no compaction.");
   const [, , , compactions = ""] = await answersOf("reading.jsonl");
   const [all = 0, ...parts] = (compactions.match(/[\d,]+(?= tokens)|(?<=\()[\d,]+(?=\))/g) ?? []).map((each) =>
     Number(each.replace(",", "")),
   );
   assert.ok(parts.length > 1 && parts.every((part) => part < all), compactions);
-  assert.match(compactions, /Right after compaction 1, the prompt no longer names 1 file path\./);
 });
 
 test("a call has its bar, its largest blocks, and the escaped text of one at a click", async () => {
   const page = await pageOf("reading.jsonl", { call: 4 });
   assert.ok(textsOf(page, "h2").includes("Call 4 of 6"));
   assert.match(page, /9,403 tokens · \$0\.007 · claude-opus-4-6/);
-  const blocks = textsOf(page, "tr");
-  assert.match(blocks[0] ?? "", /^Read server\.ts \(2\) \(3\)/, "the results of one call count together");
+  const [, , , largest = ""] = textsOf(page, "tr"); // after those that cost most
+  assert.match(largest, /^Read server\.ts \(2\) \(3\)/, "the results of one call count together");
   const block = await pageOf("reading.jsonl", { call: 4, block: 1 });
   assert.match(block, /<pre tabindex="0">See src\/lost\.ts, server\.ts and &#60;b&#62;this/);
   assert.match(block, /sent with calls 1 to 4/);
 });
 
-test("a compaction has both bars, what left and came, and the paths that nothing names any more", async () => {
+test("a compaction has both bars with their sizes, what it took out and what it put in", async () => {
   const page = await pageOf("reading.jsonl", { compaction: 1 });
   assert.ok(textsOf(page, "h2").includes("Compaction 1 of 1, before call 5"));
-  assert.match(page, /summarized automatically · .*9,003 tokens/);
+  assert.match(page, /summarized automatically<.*>before: about 10,003 tokens<.*>after: 9,003 tokens</s);
   assert.match(page, /<path fill="var\(--summary\)" opacity/);
-  assert.match(textsOf(page, "h3").join(), /What left: about [\d,]+ tokens,What came: about \d+ token/);
-  assert.deepEqual(textsOf(/class="paths">.*?<\/ul>/s.exec(page)?.[0] ?? "", "li"), ["src/lost.ts"]); // server.ts is in the summary
-});
-
-test("lost paths are listed once, without routes, addresses and names, and on Windows as well", () => {
-  const words =
-    "In src/app.ts:12 the route /api/users/list answers parseUser, see https://example.com/docs/a.html, /work/src/app.ts and D:\\my-app\\src\\view.js.";
-  const [compaction = assert.fail()] = readTimeline(linesOf(claude(0, user(words)), continued(2))).compactions;
-  assert.deepEqual(lostPaths(compaction), ["/work/src/app.ts", "D:/my-app/src/view.js"]);
+  assert.match(textsOf(page, "h3").join(), /Taken out: about [\d,]+ tokens,Put in: about \d+ token/);
 });
 
 test("requests lead to their first call, with their calls and cost", async () => {
   const page = await pageOf("reading.jsonl");
-  assert.match(page, /<a href="[^"]*call=3#chart">Now the tests\.<\/a><td>4 calls, \$0\.07\d*</);
+  assert.match(page, /<a href="[^"]*call=3#chart">Now the tests\.<\/a><td>4 calls<td>\$0\.07\d<td>\d+ %</);
 });
 
 test("an address without a call, a compaction or a page says so", async () => {

@@ -12,17 +12,17 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { basename } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { html, type Markup } from "../draw/markup.ts";
+import { shownPath } from "../sessions/files.ts";
 import { selectionIn } from "./address.ts";
 import { makePage, makeSessionPage } from "./page.ts";
-import { findSessions, listRows, openSession, placesToSearch, type SessionName } from "./sessions.ts";
-import { counted } from "./words.ts";
+import { countOf, findSessions, listRows, openSession, placesToSearch, type SessionName } from "./sessions.ts";
 
 /** Returns the newest session that can be shown, and names those that can't. Throws if there is none. */
 function firstGood(files: string[]): string {
   for (const file of files) {
     const session = openSession(file);
     if ("timeline" in session) return file;
-    console.error(`${file} ${session.problem}`);
+    console.error(`${shownPath(file)} ${session.problem}`);
   }
   throw new Error("there is nothing to show; name a transcript of s06, a session of Claude Code, or a folder of them");
 }
@@ -45,26 +45,31 @@ const HEADERS = {
 };
 
 /** Where sessions are, those that were found last, and the one that opens first. */
-type Opened = { places: string[]; sessions: SessionName[]; first: string };
+type Found = { places: string[]; sessions: SessionName[]; first: string };
 
 /** Throws if there is nothing at this address. */
-function sessionPage(query: URLSearchParams, { sessions, first }: Opened): Markup {
+function sessionPage(query: URLSearchParams, { sessions, first }: Found): Markup {
   const file = query.get("file") ?? first;
-  if (!sessions.some((each) => each.file === file)) throw new Error(`${file} isn't one of the sessions`);
+  if (!sessions.some((each) => each.file === file)) throw new Error(`${shownPath(file)} isn't one of the sessions`);
   const session = openSession(file);
-  if ("problem" in session) throw new Error(`${file} ${session.problem}`);
+  if ("problem" in session) throw new Error(`${shownPath(file)} ${session.problem}`);
   const subagents = sessions.filter(({ parent }) => parent === file).length;
-  const about = { name: basename(file), file: file === first ? undefined : file, sessions: sessions.length, subagents };
+  const about = {
+    name: shownPath(basename(file)),
+    file: file === first ? undefined : file,
+    list: sessions.length > 1 ? countOf(sessions) : undefined,
+    subagents,
+  };
   return makeSessionPage({ ...session, ...about }, selectionIn(query));
 }
 
 /** Sends the list row by row, since some sessions take long to read. */
-async function sendList(response: ServerResponse, opened: Opened): Promise<void> {
-  const sessions = findSessions(opened.places);
-  opened.sessions = sessions;
+async function sendList(response: ServerResponse, found: Found): Promise<void> {
+  const sessions = findSessions(found.places);
+  found.sessions = sessions;
   const gap = "<!-- rows -->";
-  const title = counted(sessions.length, "session");
-  const heading = html`<header><h1>${title}</h1><p class="facts">${opened.places.join(", ")}</p></header>`;
+  const title = countOf(sessions);
+  const heading = html`<header><h1>${title}</h1><p class="facts">${found.places.map(shownPath).join(", ")}</p></header>`;
   const body = html`${heading}<main>${{ markup: gap }}</main>`;
   const [head = "", tail = ""] = makePage(title, body).markup.split(gap);
   response.writeHead(200, HEADERS).write(head);
@@ -75,12 +80,12 @@ async function sendList(response: ServerResponse, opened: Opened): Promise<void>
   response.end(tail);
 }
 
-async function respond({ url = "" }: IncomingMessage, response: ServerResponse, opened: Opened): Promise<void> {
+async function respond({ url = "" }: IncomingMessage, response: ServerResponse, found: Found): Promise<void> {
   try {
     const { pathname, searchParams } = new URL(url, "http://127.0.0.1");
-    if (pathname === "/sessions") return await sendList(response, opened);
+    if (pathname === "/sessions") return await sendList(response, found);
     if (pathname !== "/") throw new Error(`there is no page ${pathname}`);
-    const page = sessionPage(searchParams, opened);
+    const page = sessionPage(searchParams, found);
     response.writeHead(200, HEADERS).end(page.markup);
   } catch (error) {
     const reason = error instanceof Error ? error.message : `${error}`;
@@ -96,15 +101,15 @@ async function respond({ url = "" }: IncomingMessage, response: ServerResponse, 
 function serve(path?: string): void {
   const places = placesToSearch(path);
   const sessions = findSessions(places);
-  const opened = { places, sessions, first: firstGood(sessions.map(({ file }) => file)) };
+  const found = { places, sessions, first: firstGood(sessions.map(({ file }) => file)) };
   const server = createServer((request, response) => {
-    if (isOwn(request)) void respond(request, response, opened);
+    if (isOwn(request)) void respond(request, response, found);
     else response.writeHead(404).end();
   });
   server.listen(0, "127.0.0.1", () => {
     const address = server.address();
     const url = `http://127.0.0.1:${typeof address === "object" ? address?.port : ""}/`;
-    console.log(`${url} shows ${opened.first}; Ctrl-C ends it`);
+    console.log(`${url} shows ${shownPath(found.first)}; Ctrl-C ends it`);
     openBrowser(url);
   });
 }

@@ -1,6 +1,7 @@
 /** Names blocks, and writes numbers as the pages show them. */
 import { PARTS, partOf } from "../draw/parts.ts";
-import { type Block, textOf, withoutTags } from "../sessions/events.ts";
+import { type Block, textOf, typedText } from "../sessions/events.ts";
+import { shownPath } from "../sessions/files.ts";
 import { whole } from "../sessions/numbers.ts";
 import type { Timeline } from "../sessions/timeline.ts";
 
@@ -20,17 +21,27 @@ export const listed = (items: string[]) => items.join(", ").replace(/, ([^,]*)$/
 
 const LONGEST = 120; // characters of a name
 
-const headline = (text: string): string => text.trimStart().slice(0, LONGEST).split("\n", 1)[0] ?? "";
+function headline(text: string): string {
+  const line = text.trim().replace(/\s+/g, " ");
+  return line.length > LONGEST ? `${line.slice(0, LONGEST).toWellFormed()}…` : line;
+}
 
 /** Names a call or its result after the tool and the first text among the arguments. */
 export function labelOf(block: Block): string {
-  if (block.kind === "file") return headline(block.path);
-  if (block.kind === "request") return headline(withoutTags(block.text) || block.text);
-  if (block.kind === "client") return headline(block.text.replace(/^\s*<([a-z-]+)[^>]*>\s*/, "$1: "));
+  if (block.kind === "file") return shownPath(block.path);
+  if (block.kind === "request") return headline(typedText(block.text) || block.text);
+  if (block.kind === "client") return headline(block.text.replace(/^\s*<([a-z_-]+)[^>]*>\s*/, "$1: "));
   if (block.kind !== "call" && block.kind !== "result") return headline(textOf(block));
   const { name, input } = block.call;
-  const argument = Object.values(input).find((value) => typeof value === "string");
-  return `${name || "a call that isn't in the file"} ${headline(argument ?? "")}`;
+  const [key = "", argument = ""] = Object.entries(input).find(([, value]) => typeof value === "string") ?? [];
+  const about = /path|file/.test(key) ? shownPath(`${argument}`) : headline(`${argument}`);
+  return `${name || "a call that isn't in the file"} ${about}`;
+}
+
+/** Returns the first request that the model answered, or else the first. */
+export function titleOf({ requests, modelCalls }: Timeline): string {
+  const request = requests[modelCalls[0]?.request ?? 0] ?? requests[0];
+  return request ? labelOf(request.block) : "Nothing in the file was typed by the user";
 }
 
 const ONE: Partial<Record<Block["kind"], string>> = {
@@ -45,9 +56,12 @@ const ONE: Partial<Record<Block["kind"], string>> = {
 export const nameOf = (block: Block, { cwd }: Timeline): string =>
   block.kind === "summary" ? "summary" : `${ONE[block.kind] ?? ""}${labelOf(block).replaceAll(`${cwd}/`, "")}`;
 
-/** Names what a block is: its part, or the tool that a result is from. */
-export const kindOf = (block: Block): string =>
-  block.kind === "result" && block.call.name ? `results of ${block.call.name}` : PARTS[partOf(block)];
+/** Names what a block is: its part, or whose text it is, or the tool that a result is from. */
+export function kindOf(block: Block): string {
+  if (block.kind === "client") return "text of the client";
+  if (block.kind === "request") return "the user’s requests";
+  return block.kind === "result" && block.call.name ? `results of ${block.call.name}` : PARTS[partOf(block)];
+}
 
 const TRIGGERS: Record<string, string> = {
   tool: "summarized, as the model asked",
