@@ -29,10 +29,13 @@ type Prefix = { key: string; tokens: number; index: number; position: number; tt
 export function priceOf(lines: Line[], model: string, cache: Cache, now: number): Price {
   const prefixes = prefixesOf(lines, model);
   const breakpoints = prefixes.filter(({ ttl, tokens }) => ttl && tokens >= leastCached(model));
-  const alive = new Map([...cache].filter(([, { used, life }]) => now - used <= life));
+  const lifeOf = (key: string) => {
+    const entry = cache.get(key);
+    return entry && now - entry.used <= entry.life ? entry.life : undefined; // undefined also once it has expired
+  };
   const isNear = ({ index, position }: Prefix) =>
     breakpoints.some((each) => each.index >= index && each.position - position < LOOKBACK);
-  const found = prefixes.findLast((prefix) => alive.has(prefix.key) && isNear(prefix)); // the last is the longest
+  const found = prefixes.findLast((prefix) => lifeOf(prefix.key) && isNear(prefix)); // the last is the longest
 
   const endOf = (life: Ttl) => breakpoints.findLast(({ ttl }) => ttl === life)?.tokens ?? 0;
   const read = found?.tokens ?? 0;
@@ -41,7 +44,7 @@ export function priceOf(lines: Line[], model: string, cache: Cache, now: number)
   const entries: Cache = new Map();
   // An entry that is read keeps the life it was written with, whatever the breakpoint asks for now.
   for (const { key, ttl = "5m" } of found ? [found, ...breakpoints] : breakpoints)
-    entries.set(key, { life: alive.get(key)?.life ?? LIFE[ttl], used: now });
+    entries.set(key, { life: lifeOf(key) ?? LIFE[ttl], used: now });
   return { tokens: prefixes.at(-1)?.tokens ?? 0, read, written, entries };
 }
 
