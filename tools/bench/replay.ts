@@ -1,36 +1,32 @@
 /**
- * Replays recorded sessions through s06 under one strategy. `bench.ts` runs this file in a process per core, because a
- * lesson belongs to one folder and one environment.
- *
- * The loop is the lesson's or the textbook's. Replies and tool results come from the recording, and requests go through
- * the strict server, whose `usage` is the bill. The clock of this process shows the session's time.
+ * Replays a recorded session through s06 or the tutorial's rule. Replies and tool results come from the recording, and requests
+ * go through the strict server, at the session's own times.
  */
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import type Anthropic from "@anthropic-ai/sdk";
 import * as z from "zod";
-import { startServer } from "../../offline/api/server.ts";
+import { type JournalEntry, type Reply, startServer } from "../../offline/api/server.ts";
 import { CHARS_PER_TOKEN } from "../../offline/constants.ts";
+import { DEFAULTS, OFFLINE } from "../../offline/start.ts";
 import { SUMMARY_REQUEST } from "../../offline/wording.ts";
-import { toUsage } from "../sessions/blocks.ts";
 import { stringsIn } from "../sessions/events.ts";
-import type { Tokens } from "../sessions/prices.ts";
-import { textbook } from "./textbook.ts";
+import { type Prompt, pricesFor } from "./caching.ts";
+import type { Strategy } from "./strategies.ts";
 import type { Round, Session, Turn } from "./turns.ts";
 
 const SUMMARY_TEXT = "Done so far. ".repeat((2_000 * CHARS_PER_TOKEN) / 13);
 
-/** `file` is s06 as the strategy changes it. */
-export type Job = { strategy: string; file: string; session: Session };
-
-/** An edit of a text that the session had shown before. */
-type Edit = {
-  path: string;
-  isLost: boolean; // the prompt no longer has that text
-  source: { text: number; from: number; tokens: number }; // what showed it last: its index, its first call, its size
+/** An edit of a text that the session had shown before. `tokens` is the size of what showed it last. */
+type Edit = { path: string; tokens: number; isLost: boolean };
+/** A model call: what its prompt costs in each row, and the edits that the reply asks for. */
+export type Call = {
+  isSummary: boolean;
+  isCopy: boolean;
+  edits: Edit[];
+  output: number;
+  prompts: Record<string, Prompt>;
 };
-/** A request, its bill in tokens, and the edits that the reply asks for. */
-export type Call = Tokens & { isSummary: boolean; edits: Edit[] };
 /** `rejected` has the errors of requests that failed. */
 export type Replayed = { calls: Call[]; rejected: string[] };
 
@@ -55,21 +51,22 @@ function updateFile({ runEdit, runWrite }: Lesson, call: Anthropic.ToolUseBlockP
 
 // --- the session that is replayed ------------------------------------------------------------------------------------
 
-type Note = Pick<Call, "isSummary" | "edits">;
+type Note = Pick<Call, "isSummary" | "isCopy" | "edits">;
 const NO_ROUND: Round = { reply: [{ type: "text", text: "(the recording ends here)" }], results: [], time: 0 };
 
 let replays = 0;
 let now = 0; // in the session
 Date.now = () => now;
-const server = await startServer({ contextLimit: Number.MAX_SAFE_INTEGER });
-process.env.ANTHROPIC_BASE_URL = server.url;
+let onAnswer = (_: JournalEntry) => {};
+const server = await startServer({ contextLimit: Number.MAX_SAFE_INTEGER, onAnswer: (entry) => onAnswer(entry) });
+Object.assign(process.env, DEFAULTS, OFFLINE, { ANTHROPIC_BASE_URL: server.url });
 
-/** Replays a session in the current folder, which it empties first. */
-async function replay({ strategy, file, session }: Job): Promise<Replayed> {
+/** Replays a session in the current folder, which it empties first. `file` is s06 as the strategy changes it. */
+export async function replay(session: Session, { rows }: Strategy, file: string): Promise<Replayed> {
   for (const name of readdirSync(".")) rmSync(name, { recursive: true });
   const s06: Lesson = await import(pathToFileURL(file).href);
-  const runTurn = strategy.startsWith("textbook") ? textbook(s06, strategy === "textbook, cached") : s06.runTurn;
   const player = playRecording(s06, session);
+  const pricesOf = pricesFor(rows);
   s06.TODO.items = [];
   const options = {
     system: `${s06.SYSTEM}\n(replay ${++replays})`, // keeps replays out of each other's cache
@@ -81,52 +78,44 @@ async function replay({ strategy, file, session }: Job): Promise<Replayed> {
   const messages: Anthropic.MessageParam[] = [];
   const calls: Call[] = [];
   const rejected: string[] = [];
-  server.journal.length = 0;
+  onAnswer = ({ request, usage, error }) => {
+    server.journal.length = 0; // its prompts would fill the memory
+    if (error || !usage) return void rejected.push(String(error));
+    calls.push({ ...player.note(), output: usage.output_tokens, prompts: pricesOf(request, usage, now) });
+  };
   for (const turn of session.turns) {
     player.begin(turn);
-    await runTurn(messages, turn.request, options).catch((error) => rejected.push(String(error)));
-    for (const { usage, error } of server.journal.splice(0)) {
-      const note = usage && player.notes.shift();
-      const tokens = toUsage(usage, true);
-      if (error || !note || !tokens) rejected.push(String(error));
-      else calls.push({ ...note, ...tokens });
-    }
+    await s06.runTurn(messages, turn.request, options).catch((error) => rejected.push(String(error)));
   }
   return { calls, rejected };
 }
 
 /** Makes the server and the tools of `s06` answer from the recording. */
 function playRecording(s06: Lesson, session: Session) {
-  const notes: Note[] = []; // about the requests of this turn
-  const past: { text: string; from: number }[] = []; // what the session has shown so far
+  let note: Note = { isSummary: false, isCopy: false, edits: [] }; // about the last request
+  const past: string[] = []; // what the session has shown so far
   let ahead: Round[] = []; // the rounds of this turn that are still to come
   let round = NO_ROUND;
   let waiting: Anthropic.ToolUseBlockParam[] = []; // the calls of this round that haven't run yet
-  let replies = 0;
-  const remember = (value: unknown) => past.push(...stringsIn(value).map((text) => ({ text, from: replies })));
 
-  function editIn({ name, input }: Anthropic.ToolUseBlockParam, context: string[]): Edit[] {
+  function editIn({ name, input }: Anthropic.ToolUseBlockParam, context: unknown): Edit[] {
     const { path, old_text } = FileInput.parse(input);
     const isEdit = name === "edit_file" && old_text !== "";
-    const index = isEdit ? past.findLastIndex(({ text }) => text.includes(old_text)) : -1;
-    const seen = past[index];
-    if (!seen) return [];
-    const source = { text: index, from: seen.from, tokens: Math.ceil(seen.text.length / CHARS_PER_TOKEN) };
-    return [{ path, isLost: !context.some((text) => text.includes(old_text)), source }];
+    const source = isEdit && past.findLast((text) => text.includes(old_text));
+    if (!source) return [];
+    const isLost = !stringsIn(context).some((text) => text.includes(old_text));
+    return [{ path, isLost, tokens: Math.ceil(source.length / CHARS_PER_TOKEN) }];
   }
 
-  server.model = ({ messages }) => {
+  server.model = ({ messages }): Reply => {
     const isSummary = stringsIn(messages.at(-1)).some((text) => text.startsWith(SUMMARY_REQUEST));
-    const note: Note = { isSummary, edits: [] };
-    notes.push(note);
-    if (isSummary) return { content: [{ type: "text", text: SUMMARY_TEXT }] };
+    note = { isSummary, isCopy: (ahead[0] ?? round).isCopy === true, edits: [] };
+    if (isSummary) return { content: [{ type: "text", text: SUMMARY_TEXT }], thinks: false };
     round = ahead.shift() ?? NO_ROUND;
     waiting = callsIn(round);
-    const context = stringsIn(messages);
-    note.edits = waiting.flatMap((call) => editIn(call, context));
-    replies++;
-    remember([round.reply, round.results]);
-    return { content: round.reply };
+    note.edits = waiting.flatMap((call) => editIn(call, messages));
+    past.push(...stringsIn([round.reply, round.results]));
+    return { content: round.reply, thinks: false };
   };
 
   async function answer(): Promise<string> {
@@ -140,7 +129,7 @@ function playRecording(s06: Lesson, session: Session) {
 
   function begin({ request, time, rounds }: Turn): void {
     now = time;
-    remember(request);
+    past.push(request);
     ahead = [...rounds];
   }
 
@@ -148,12 +137,7 @@ function playRecording(s06: Lesson, session: Session) {
   for (const name of names) s06.TOOL_HANDLERS[name] = answer;
   for (const { name } of s06.TOOLS) names.delete(name);
   const otherTools = [...names].map((name) => ({ name, input_schema: { type: "object" as const } }));
-  return { notes, begin, otherTools };
+  return { note: () => note, begin, otherTools };
 }
 
 const callsIn = ({ reply }: Round) => reply.filter((block) => block.type === "tool_use");
-
-process.on("message", async (job: Job) => {
-  process.stdout.write = () => true; // silences the lesson
-  process.send?.(await replay(job));
-});

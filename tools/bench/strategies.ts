@@ -1,35 +1,60 @@
-/** The bench compares these strategies: s06 with other constants, and the textbook with its own loop. */
+/** What the bench compares: s06 with other constants, and the tutorial's rule, each with one or more ways to cache. */
+import type { Ttl } from "../../offline/api/schema.ts";
 
-/** `constants` has new values for constants of s06, as source text. */
-export type Strategy = { name: string; constants?: Record<string, string> };
+/** Where a prompt has cache marks, and how long what they cache lives. `cleared` is the last result that was cleared. */
+export type Caching = { cleared?: Ttl; end?: Ttl };
 
-const FIVE_MINUTES = { HOUR: "0" }; // no pause is shorter, so s06 never asks for an hour
-const NEVER = { THRESHOLD: "Infinity", COLD_SAVINGS: "Infinity", RESULT_LIMIT: "Infinity" };
-const TEXTBOOK = { PRESERVE_RESULT_TOOLS: "[]" };
+/** A replay of s06 with changes to its source. It gives several rows if they only differ in caching: the texts are the same. */
+export type Strategy = { changes: [from: RegExp, to: string][]; rows: Record<string, Caching | "as sent"> };
 
-/** All are compared with the first. The loop of the textbook is in textbook.ts. */
-export const MAIN: Strategy[] = [
-  { name: "never compacting", constants: { ...NEVER, ...FIVE_MINUTES } },
-  { name: "textbook", constants: TEXTBOOK },
-  { name: "textbook, cached", constants: TEXTBOOK },
-  { name: "s06" },
-  { name: "s06 at 80,000", constants: { THRESHOLD: "80_000" } },
+const constant = (name: string, value: string): [RegExp, string] => [
+  new RegExp(`^((?:export )?const ${name} = )[^;]*;(?= //|$)`, "m"),
+  `$1${value};`,
 ];
-/** With --all and --public, sessions are replayed under these as well. */
-export const OTHERS: Strategy[] = [
-  { name: "s06 at 50,000", constants: { THRESHOLD: "50_000" } },
-  { name: "s06, five minutes only", constants: FIVE_MINUTES },
-  { name: "never compacting, with the hour", constants: NEVER },
+const NO_LIMITS = [constant("THRESHOLD", "Infinity"), constant("RESULT_LIMIT", "Infinity")];
+
+/** `keep` is the last parameter of `compact`. */
+const tutorial = (name: string, keep: string): Strategy => ({
+  changes: [
+    ...NO_LIMITS,
+    [/^export async function compactIfNeeded\(/m, "export async function compactAsS06("],
+    [/$/, 'import { tutorialRule } from "../tools/bench/tutorial.ts";\n'],
+    [/$/, `const compactIfNeeded = tutorialRule(${keep});\n`],
+  ],
+  rows: {
+    [`${name}, no cache`]: {},
+    [`${name}, one mark`]: { end: "5m" },
+    [`${name}, two marks`]: { cleared: "5m", end: "5m" },
+    [`${name}, an hour`]: { cleared: "1h", end: "1h" },
+    [`${name}, best marks`]: { cleared: "1h", end: "5m" },
+  },
+});
+
+export const NEVER = "never compacting";
+const TEXT = "tutorial's text"; // says nothing of files, so it clears them
+const CODE = "tutorial's code";
+/** The rows that are shown first. */
+export const MAIN = [NEVER, `${NEVER}, an hour`, `${TEXT}, best marks`, `${CODE}, best marks`, "s06", "s06 at 50,000"];
+
+const at = (threshold: string): Strategy => ({
+  changes: [constant("THRESHOLD", threshold.replace(",", "_"))],
+  rows: { [`s06 at ${threshold}`]: "as sent" },
+});
+
+export const STRATEGIES: Strategy[] = [
+  { changes: NO_LIMITS, rows: { [NEVER]: { end: "5m" }, [`${NEVER}, an hour`]: "as sent" } },
+  tutorial(TEXT, "[]"),
+  tutorial(CODE, '["read_file"]'),
+  { changes: [], rows: { s06: "as sent", "s06, five minutes": { end: "5m" } } },
+  at("50,000"),
+  at("80,000"),
+  at("120,000"),
 ];
 
-/** Returns s06's source with the changes of a strategy. Throws unless each constant is declared exactly once. */
-export function sourceOf(s06: string, { name, constants = {} }: Strategy): string {
-  let source = s06;
-  for (const [constant, value] of Object.entries(constants)) {
-    const declaration = new RegExp(`^((?:export )?const ${constant} = ).*?;(?= //|$)`, "gm");
-    const times = [...source.matchAll(declaration)].length;
-    if (times !== 1) throw new Error(`strategy "${name}": s06 declares ${constant} ${times} times, not once`);
-    source = source.replace(declaration, `$1${value};`);
-  }
-  return source;
+/** Returns s06's source as a strategy changes it. Throws if s06 lacks what should change. */
+export function sourceOf(s06: string, { changes }: Strategy): string {
+  return changes.reduce((source, [from, to]) => {
+    if (!from.test(source)) throw new Error(`s06 lacks ${from}; change tools/bench/strategies.ts`);
+    return source.replace(from, to);
+  }, s06);
 }

@@ -9,13 +9,14 @@ import { joinTexts, withoutLineNumbers } from "../sessions/events.ts";
 import { readSessionFile, sessionFiles } from "../sessions/files.ts";
 import { sum } from "../sessions/numbers.ts";
 
-type Said = Anthropic.TextBlockParam | Anthropic.ThinkingBlockParam | Anthropic.ToolUseBlockParam;
+type Said = Anthropic.TextBlockParam | Anthropic.ToolUseBlockParam;
 
 /** A reply and the results of its calls. `time`, in milliseconds, is when all were there. */
 export type Round = {
   reply: Said[];
   results: { tool_use_id: string; content: string; is_error: boolean }[]; // in the order of the calls
   time: number;
+  isCopy?: boolean; // another session has it as well
 };
 export type Turn = { request: string; time: number; rounds: Round[] };
 export type Session = {
@@ -61,22 +62,12 @@ function usableText(texts: Text[]): string {
 
 // --- messages --------------------------------------------------------------------------------------------------------
 
-/** Returns all messages that were accepted, including what was compacted later. */
+/** Returns all messages, including what was compacted later. A file can begin with the summary of another. */
 function messagesIn({ events }: Recording): Message[] {
   const messages: Message[] = [];
-  let length = 0; // of the history
   for (const event of events) {
-    if (event.type === "message") {
-      messages.push(event);
-      length++;
-    }
-    if (event.type !== "rewrite") continue;
-    const dropped = length - event.messages.length;
-    length = event.messages.length;
-    const isRequest = (message: Message) => message.role === "user" && !hasResult(message);
-    if (event.trigger === "rejected") messages.splice(messages.length - dropped);
-    else if (event.trigger === "refused") messages.splice(messages.findLastIndex(isRequest));
-    else if (messages.length === 0) messages.push(...event.messages);
+    if (event.type === "message") messages.push(event);
+    if (event.type === "rewrite" && messages.length === 0) messages.push(...event.messages);
   }
   return messages.filter(({ by }) => by !== "setup");
 }
@@ -98,11 +89,11 @@ function resultsIn({ blocks, about, time = 0 }: Message): Result[] {
   });
 }
 
+/** Thinking becomes text, because the API would reject it under the tutorial's rule. */
 function saidIn({ blocks }: Message, cwd: string): Said[] {
   return blocks.flatMap((block): Said | Said[] => {
     if (block.kind === "call") return toCall(block.call, cwd);
-    if (block.kind === "thinking") return { type: "thinking", thinking: block.text, signature: "" };
-    const text = block.kind === "reply" ? usableText([block]) : "";
+    const text = block.kind === "reply" || block.kind === "thinking" ? usableText([block]) : "";
     return text ? { type: "text", text } : [];
   });
 }
@@ -146,7 +137,6 @@ function addRequest(turns: Turn[], message: Message): void {
 /** `called` has the calls so far, since a file can repeat them. */
 function toRound(said: Said[], time: number, called: Set<string>, results: Map<string, Result>): Round {
   const reply = said.filter((block) => block.type !== "tool_use" || !called.has(block.id));
-  while (reply.at(-1)?.type === "thinking") reply.pop(); // the API accepts no reply that ends with it
   const found = reply.flatMap((block) => {
     if (block.type !== "tool_use") return [];
     called.add(block.id);
@@ -192,21 +182,41 @@ function untilWindow(session: Session): Session {
   return { ...session, turns: turns.filter(({ rounds }) => rounds.length > 0) };
 }
 
+/** The rounds that count in this session. */
+export const ownRounds = ({ turns }: Session) => turns.flatMap(({ rounds }) => rounds.filter(({ isCopy }) => !isCopy));
+
+/** Marks what a session has in common with a longer one, as forks do, and leaves out sessions that have nothing else. */
+function markCopies(sessions: Session[]): Session[] {
+  const known = new Set<string>();
+  for (const { turns } of sessions.toSorted((a, b) => roundsIn(b) - roundsIn(a))) {
+    // The first block is enough, and a copy can end with half a reply.
+    const keyed = turns.flatMap(({ time, rounds }) =>
+      rounds.map((round) => ({ round, key: JSON.stringify([time, round.reply[0]]) })),
+    );
+    for (const { round, key } of keyed) round.isCopy = known.has(key);
+    for (const { key } of keyed) known.add(key);
+  }
+  return sessions.filter((session) => ownRounds(session).length > 0);
+}
+
 /**
- * Reads all sessions in files and folders, or the newest long ones, each until a window is full. Returns them with a line for
- * each file that has a problem. Throws if there are no sessions.
+ * Reads all sessions in files and folders, or the newest long ones, each until a window is full. Returns them with a note for
+ * each file that has a problem, and one about copies. Throws if there are no sessions.
  */
-export function readSessions(paths: string[], areAll: boolean): { sessions: Session[]; problems: string[] } {
+export function readSessions(paths: string[], areAll: boolean): { sessions: Session[]; notes: string[] } {
   const [most, least] = areAll ? [Infinity, 1] : [MOST_SESSIONS, LEAST_ROUNDS];
-  const sessions: Session[] = [];
-  const problems: string[] = [];
+  const found: Session[] = [];
+  const notes: string[] = [];
   for (const file of paths.flatMap(sessionFiles)) {
     const session = readSession(file);
-    if (session.problem) problems.push(`${file} ${session.problem}`);
-    if (roundsIn(session) >= least) sessions.push(areAll ? session : untilWindow(session));
-    if (sessions.length === most) break;
+    if (session.problem) notes.push(`${file} ${session.problem}`);
+    if (roundsIn(session) >= least) found.push(areAll ? session : untilWindow(session));
+    if (found.length === most) break;
   }
   const reason = `${paths.join(", ")}: no session of ${least} rounds or more, of Claude Code or of s06`;
-  if (sessions.length === 0) throw new Error([reason, ...problems].join("\n"));
-  return { sessions: sessions.sort((a, b) => a.name.localeCompare(b.name)), problems };
+  if (found.length === 0) throw new Error([reason, ...notes].join("\n"));
+  const sessions = markCopies(found);
+  const copied = sum(found.map(roundsIn)) - sum(sessions.map((session) => ownRounds(session).length));
+  if (copied > 0) notes.push(`rounds that are in several of the ${found.length} files and count once: ${copied}`);
+  return { sessions: sessions.sort((a, b) => a.name.localeCompare(b.name)), notes };
 }

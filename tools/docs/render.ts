@@ -68,8 +68,8 @@ function headOf(root: string, file: string): string[] {
 
 const benchResults = (root: string): Results => JSON.parse(readFileSync(join(root, "tools/bench/public.json"), "utf8"));
 
-const strategyIn = (root: string, name: string) =>
-  findByName("strategy", name, new Map<string, Row>(Object.entries(benchResults(root).strategies)));
+const benchRow = (root: string, name: string) =>
+  findByName("row of the bench", name, new Map<string, Row>(Object.entries(benchResults(root).rows)));
 
 const BLOCKS: Kinds = {
   file: (name, { root }) => fence("ts", readFileSync(join(root, name), "utf8").trimEnd()),
@@ -162,11 +162,12 @@ const VALUES: Kinds = {
     return whole(findByName("constant", name, await constantsOf(findByName("lesson", lesson, lessons), record)));
   },
 
-  cost: (name, { root }) => strategyIn(root, name).cost.toFixed(2),
-  costAt10: (name, { root }) => strategyIn(root, name).costAt10.toFixed(2),
-  grounded: (name, { root }) => (100 * strategyIn(root, name).grounded).toFixed(1),
+  cost: (name, { root }) => benchRow(root, name).cost.toFixed(2),
+  costAt10: (name, { root }) => benchRow(root, name).costAt10.toFixed(2),
+  kept: (name, { root }) => whole(100 * benchRow(root, name).kept),
+  lost: (name, { root }) => whole(100 - 100 * benchRow(root, name).kept),
+  summarized: (name, { root }) => whole(100 * benchRow(root, name).summarized),
   replies: (_, { root }) => benchResults(root).replies.toFixed(2),
-  summarized: (name, { root }) => (100 * strategyIn(root, name).summarized).toFixed(0),
 };
 
 /** Returns the numbers among a lesson's constants. A copy prints them, because not all of them are exported. */
