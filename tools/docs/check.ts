@@ -38,7 +38,7 @@ function checkSizes(page: Page, report: Report): void {
 
 /** Of the English pages; the Chinese ones have the same sections. The first that matches counts. */
 const LIMITS: [pages: RegExp, limits: Partial<ReturnType<typeof sizesOf>>][] = [
-  [/^README/, { lines: 115 }],
+  [/^README/, { lines: 125 }],
   [/^docs\/s01_/, { lines: 240, "words of prose": 900 }],
   [/^docs\/s06_context_compact/, { lines: 230, "words of prose": 1_150 }],
   [/^docs\/s06_keeping_it_alive/, { lines: 140, "words of prose": 800 }],

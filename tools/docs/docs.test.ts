@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { readTimeline } from "../sessions/read-timeline.ts";
 import { drawFigures } from "./figures.ts";
 import { messageLines } from "./messages.ts";
 import { recorder } from "./recorder.ts";
@@ -75,7 +76,7 @@ test("a file is shown whole, and a declaration beside that of the lesson before"
 test("stale figures are reported and drawn again", async () => {
   const recordings = ["tools/docs/runs/demo.jsonl", "tools/docs/runs/demo_s05.jsonl"];
   for (const file of recordings) write(file, readFileSync(ours(file), "utf8"));
-  const figures = ["s05_s06", "s06_layers"].flatMap((name) => [`${name}.narrow.svg`, `${name}.svg`]);
+  const figures = ["s05_s06", "s06_layers", "viewer"].flatMap((name) => [`${name}.narrow.svg`, `${name}.svg`]);
   for (const figure of figures) write(`docs/figures/${figure}`, "<svg></svg>");
   const isStale = "stale (npm run docs:sync): what it was recorded or drawn from has changed";
   assert.deepEqual(
@@ -152,13 +153,25 @@ test("a figure has a title and a description, keeps its labels within its width,
     const width = Number(/ width="(\d+)"/.exec(figure)?.[1]);
     for (const [, x] of figure.matchAll(/<text[^>]* x="([\d.]+)"/g)) assert.ok(Number(x) < width, `${name}: ${x}`);
   }
-  const { "s05_s06.svg": runs = "", "s06_layers.narrow.svg": layers = "" } = figures;
-  assert.match(runs, /s05: 38 prompts of up to 31,\d{3} tokens, then one that is too long\./);
-  assert.match(runs, /s06: 69 prompts of up to 15,\d{3} tokens, and 5 compactions\./);
-  const marks = [...runs.matchAll(/<circle.*?<text.*?>(\d)</g)].map(([, label]) => label);
-  assert.deepEqual(marks, ["1", "1", "3", "2", "2"]);
+  const { "s05_s06.svg": runs = "", "s06_layers.narrow.svg": bars = "" } = figures;
+  const { modelCalls, compactions } = readTimeline(readFileSync(ours("tools/docs/runs/demo.jsonl"), "utf8"));
+  assert.match(runs, /s05: \d+ prompts of up to 31,\d{3} tokens, then one that is too long\./);
+  assert.match(
+    runs,
+    RegExp(`s06: ${modelCalls.length} prompts of up to 15,\\d{3} tokens, and ${compactions.length} compactions`),
+  );
+  const marks = [...runs.matchAll(/<circle.*?<text.*?>(\d)</g)].map(([, label = ""]) => label);
+  const layers = ["", "micro", "auto", "tool"];
+  assert.deepEqual(
+    marks.map((label) => layers[Number(label)]),
+    compactions.map(({ trigger }) => trigger),
+  );
+  assert.match(
+    figures["viewer.svg"] ?? "",
+    RegExp(`>Compactions<.*>${compactions.length}<.*>Compaction 4 of ${compactions.length}<`, "s"),
+  );
   assert.equal(runs.match(/class="cross"/g)?.length, 1);
-  assert.equal(layers.match(/class="seen"/g)?.length, 4, "in a full prompt, and after each layer");
+  assert.equal(bars.match(/class="seen"/g)?.length, 4, "in a full prompt, and after each layer");
 });
 
 test("messages of a run are shown up to a text, with those of a subagent indented", async () => {

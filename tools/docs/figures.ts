@@ -4,10 +4,13 @@ import { join } from "node:path";
 import { CHANGE_HEIGHT, drawBar, drawChange, spansOf } from "../draw/bar.ts";
 import { type Chart, chartHeight, drawChart, MARGIN } from "../draw/chart.ts";
 import { html, type Markup } from "../draw/markup.ts";
-import { type Part, type Segment, STYLE, segmentsOf } from "../draw/parts.ts";
+import { PARTS, type Part, type Segment, STYLE, segmentsOf, sizesOf } from "../draw/parts.ts";
 import { whole } from "../sessions/numbers.ts";
 import { readTimeline } from "../sessions/read-timeline.ts";
 import type { Compaction, Timeline } from "../sessions/timeline.ts";
+import { answersFor } from "../viewer/answers.ts";
+import { spentOn } from "../viewer/spent.ts";
+import { nameOfTrigger } from "../viewer/words.ts";
 
 const [WIDE, NARROW] = [680, 350]; // pixels
 const PADDING = 8;
@@ -73,6 +76,14 @@ function legend(names: Names, width: number): Drawing {
 
 const WINDOW = 32_000; // tokens, of the demo
 
+/** Puts a chart beside the labels of its axis. */
+function framed(chart: Chart, width: number, more?: Markup): Drawing {
+  const inside = width - MARGIN.left - MARGIN.right;
+  const height = chartHeight(chart);
+  const content = html`<svg x="${MARGIN.left}" width="${inside}" height="${height}" overflow="visible">${drawChart(chart)}${more}</svg>`;
+  return { height: height + 6, content };
+}
+
 /** s06's layers by the trigger of a compaction. */
 const LAYERS: Record<string, string> = { micro: "1", auto: "2", tool: "3", manual: "3" };
 
@@ -83,12 +94,10 @@ function twoRuns(s05: Timeline, s06: Timeline, width: number): Drawing {
   const other = { tokens: s05.modelCalls.map(({ tokens }) => tokens), end: "s05 ends here" };
   const ends: Chart["ends"] = ["call 1", `call ${columns.length}`];
   const chart = { columns, marks, other, threshold: s06.threshold, window: WINDOW, ends };
-  const inside = width - MARGIN.left - MARGIN.right;
   const name = html`<text class="middle inside" x="50%" y="${chartHeight(chart) - 34}">s06 reads all the files</text>`;
-  const drawn = html`<svg x="${MARGIN.left}" width="${inside}" height="${chartHeight(chart)}" overflow="visible">${drawChart(chart)}${name}</svg>`;
   const limits = html`- - window: ${whole(WINDOW)} tokens, threshold: ${whole(s06.threshold ?? 0)}`;
   const numbers = html`<tspan class="strong">1</tspan> cleared, <tspan class="strong">2</tspan> summarized, <tspan class="strong">3</tspan> summarized on request`;
-  return stack([{ height: chartHeight(chart) + 6, content: drawn }, line(limits), line(numbers)]);
+  return stack([framed(chart, width, name), line(limits), line(numbers)]);
 }
 
 // --- what a compaction does ------------------------------------------------------------------------------------------
@@ -172,6 +181,33 @@ function threeLayers({ compactions, threshold }: Timeline, width: number): Drawi
   ]);
 }
 
+// --- the viewer's page -----------------------------------------------------------------------------------------------
+
+const SELECTED = 3; // the compaction that is shown as bars
+
+/** Draws what the viewer shows of a run: its answers, the chart of all calls, and a compaction. */
+function viewerPage(run: Timeline, width: number): Drawing {
+  const answers = answersFor(run, spentOn(run), (_, text) => html`${text}`);
+  const columns = run.modelCalls.map((call) => ({ sizes: sizesOf(call) }));
+  const marks = run.compactions.map(({ modelCall }, i) => ({ after: modelCall, label: `${i + 1}` }));
+  const ends: Chart["ends"] = ["call 1", `call ${columns.length}`];
+  const chart = framed({ columns, marks, threshold: run.threshold, ends }, width);
+  const shown = run.compactions.slice(SELECTED, SELECTED + 1).flatMap(({ before, after, trigger }) => {
+    const bars = drawChange({ before: segmentsOf(before), after: segmentsOf(after), total: before.tokens });
+    const title = `Compaction ${SELECTED + 1} of ${marks.length}`;
+    return [heading(title, nameOfTrigger(trigger), width), { height: CHANGE_HEIGHT, content: bars }];
+  });
+  return stack([
+    ...answers.map(({ about, figure }) => heading(about, figure, width)),
+    space,
+    heading("The tokens of each prompt", "", width),
+    chart,
+    legend(PARTS, width),
+    space,
+    ...shown,
+  ]);
+}
+
 // --- all of them -----------------------------------------------------------------------------------------------------
 
 function figuresIn(root: string): Record<string, Figure> {
@@ -185,6 +221,11 @@ function figuresIn(root: string): Record<string, Figure> {
       title: "The size of each prompt of s05 and s06, at the same task in the same window",
       description: `s05: ${s05.modelCalls.length} prompts of up to ${largest(s05)} tokens, then one that is too long. s06: ${s06.modelCalls.length} prompts of up to ${largest(s06)} tokens, and ${s06.compactions.length} compactions.`,
       draw: (width) => twoRuns(s05, s06, width),
+    },
+    viewer: {
+      title: "What the viewer shows of a run of s06",
+      description: `The largest of ${s06.modelCalls.length} prompts has ${largest(s06)} tokens. A chart shows all of them and ${s06.compactions.length} compactions, and below it one compaction as two bars.`,
+      draw: (width) => viewerPage(s06, width),
     },
     s06_layers: {
       title: "What each layer leaves of a prompt",
