@@ -1,7 +1,7 @@
 import { relative } from "node:path";
 import GithubSlugger from "github-slugger";
 import { type DefaultTheme, defineConfig, type MarkdownRenderer } from "vitepress";
-import { addressOf, english, englishOnly, nameOf, REPOSITORY, ROOT, titleOf } from "./files.ts";
+import { addressOf, english, englishOnly, ideaOf, nameOf, REPOSITORY, ROOT, titleOf } from "./files.ts";
 
 /** Splits Chinese, which has no spaces, into words. VitePress stores the function as text, so it can't use anything outside. */
 function tokenize(text: string): string[] {
@@ -45,6 +45,15 @@ function menuOf(prefix: string): DefaultTheme.SidebarItem[] {
     text: titles[i],
     items: names.map((name) => itemOf(prefix, name)),
   }));
+}
+
+/** The front page has a card for each lesson. */
+function cardsFor(prefix: string): { title: string; details: string; link: string }[] {
+  const lessons = english.filter((name) => /^s\d\d_/.test(name) && name !== "s06_keeping_it_alive");
+  return lessons.map((name) => {
+    const page = prefix + name;
+    return { title: titleOf(page), details: ideaOf(page), link: `/${page}` };
+  });
 }
 
 const ZH: DefaultTheme.Config = {
@@ -127,6 +136,9 @@ export default defineConfig({
     anchor: { slugify: (title) => new GithubSlugger().slug(title) }, // the same links to headings as on GitHub
     attrs: { disable: true },
     config: configure,
+  },
+  transformPageData({ frontmatter, relativePath }) {
+    if (frontmatter.layout === "home") frontmatter.features = cardsFor(relativePath.startsWith("zh/") ? "zh/" : "");
   },
   transformHtml: (html) => html.replace('<div class="VPContent is-home"', '$& role="main"'), // the home layout has no main part
   vite: {

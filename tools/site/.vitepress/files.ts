@@ -25,10 +25,13 @@ const names = pages.map(nameOf);
 /** The names of pages in English, and of those that are only in English. */
 export const english = names.filter((name) => !name.startsWith("zh/"));
 export const englishOnly = english.filter((name) => !names.includes(`zh/${name}`));
-export const titleOf = (name: string) => {
+const lineIn = (name: string, pattern: RegExp) => {
   const file = pages.find((each) => nameOf(each) === name) ?? "";
-  return /^# (.*)$/m.exec(textOf(file))?.[1] ?? name;
+  return pattern.exec(textOf(file))?.[1];
 };
+export const titleOf = (name: string) => lineIn(name, /^# (.*)$/m) ?? name;
+/** Returns the sentence below a lesson's title. */
+export const ideaOf = (name: string) => lineIn(name, /^> (.*)$/m) ?? "";
 
 /** The repository's address, which CI sets when it publishes the site. */
 export const { REPOSITORY } = process.env;

@@ -31,12 +31,17 @@ const isDrawn = (page: Page, name: string) =>
 const hrefsIn = (page: Page, links: string) =>
   page.locator(links).evaluateAll((all) => all.map((each) => each.getAttribute("href")));
 
-test("the front page has two buttons, to s01 and to all lessons, and a picture that fits a phone", async () => {
+test("the front page has two buttons, to s01 and to all lessons, a card for each lesson, and a picture that fits a phone", async () => {
   for (const prefix of ["", "zh/"])
     await inTab(`${prefix}index.html`, { viewport: PHONE }, async (page) => {
       assert.ok((await isDrawn(page, "s05_s06")) > 0);
       const pages = ["s01_agent_loop", "lessons"].map((name) => `${BASE}${prefix}${name}.html`);
       assert.deepEqual(await hrefsIn(page, ".actions a"), pages);
+      const cards = await page.locator("a.VPFeature").allInnerTexts();
+      assert.deepEqual(
+        cards.map((card) => /^s(\d\d).*\n+\S/.exec(card)?.[1]),
+        ["01", "02", "03", "04", "05", "06"],
+      );
     });
 });
 
