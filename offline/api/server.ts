@@ -15,7 +15,7 @@ import { type Cache, priceOf } from "./cache.ts";
 import { errorBody, Rejection, type Rule, reject } from "./errors.ts";
 import type { Failure } from "./failures.ts";
 import { promptLines } from "./prompt.ts";
-import { cutPrompt, type Quirk } from "./quirks.ts";
+import type { Quirk } from "./quirks.ts";
 import { draftReply, finishBlocks, messageOf, newId, type Reply, type ReplyBlock, usageOf } from "./replies.ts";
 import { type ParsedRequest, parseJson, parseRequest } from "./request.ts";
 import { checkRules } from "./rules.ts";
@@ -138,7 +138,7 @@ async function handle({ req, res, requestId, entry }: Exchange, state: State): P
   const request = parseRequest(entry.request, readBetas(req.headers["anthropic-beta"]), isCount);
   checkRules(request);
 
-  const lines = cutPrompt(promptLines(request), server);
+  const lines = promptLines(request);
   const price = priceOf(lines, request.model, cache, server.clock());
   entry.promptTokens = price.tokens;
   if (isCount) return send(res, plainBody({ input_tokens: price.tokens }));
@@ -155,7 +155,6 @@ async function handle({ req, res, requestId, entry }: Exchange, state: State): P
 
   const message = messageOf(request.model, { content, stop_reason, usage });
   if (server.reportedUsage) Object.assign(message, { usage: server.reportedUsage });
-  for (const quirk of server.quirks) quirk.changes?.(message);
   const body = bodyOf({ message, drafts, isStream: request.stream }, requestId, failure);
   entry.error = body.error;
   return send(res, body);
