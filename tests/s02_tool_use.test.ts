@@ -18,12 +18,7 @@ const folder = useWorkspace();
 await useServer();
 const s02 = await import("../agents/s02_tool_use.ts");
 
-/** A folder beside the workspace. Its name begins with the workspace's name. */
-const sibling = `${folder}-beside`;
-beforeEach(() => {
-  emptyWorkspace();
-  writeFiles(sibling, { secret: "secret" });
-});
+beforeEach(emptyWorkspace);
 type Approve = TurnOptions["approve"];
 const contentOf = (path: string) => fs.readFileSync(path, "utf8");
 
@@ -33,33 +28,6 @@ async function calling(lesson: Lesson, calls: ReplyBlock[], approve?: Approve) {
   assert.equal(error, undefined);
   await goOn(lesson, messages);
   return results;
-}
-
-/** Makes links that lead out of the workspace, and returns paths that lead there. */
-function waysOut(): string[] {
-  fs.mkdirSync("sub");
-  fs.symlinkSync(sibling, "link");
-  fs.symlinkSync("link", "link-to-link");
-  fs.symlinkSync(`../${basename(sibling)}`, "relative-link");
-  fs.symlinkSync(join(sibling, "secret"), "file-link");
-  fs.symlinkSync(join(sibling, "fresh"), "dangling-link");
-  fs.symlinkSync(tmpdir(), "sub/up");
-  return [
-    "..",
-    "/etc/passwd",
-    `../${basename(sibling)}/secret`,
-    `sub/../../${basename(sibling)}/secret`,
-    `new/../../${basename(sibling)}/fresh`,
-    join(sibling, "secret"),
-    join(sibling, "fresh"),
-    "link/secret",
-    "link/new/fresh",
-    "link-to-link/secret",
-    "relative-link/secret",
-    "file-link",
-    "dangling-link",
-    `sub/up/${basename(sibling)}/secret`,
-  ];
 }
 
 onEach("addTool", { s02 }, (lesson) => {
@@ -147,7 +115,33 @@ onEach("safePath", { s02 }, ({ safePath }) => {
   });
 
   test("safePath refuses paths that lead out of the workspace, including new ones and links", () => {
-    for (const path of waysOut()) assert.throws(() => safePath(path), new RegExp(basename(path)));
+    const sibling = `${folder}-beside`; // its name begins with the workspace's name
+    writeFiles(sibling, { secret: "secret" });
+    fs.mkdirSync("sub");
+    fs.symlinkSync(sibling, "link");
+    fs.symlinkSync("link", "link-to-link");
+    fs.symlinkSync(`../${basename(sibling)}`, "relative-link");
+    fs.symlinkSync(join(sibling, "secret"), "file-link");
+    fs.symlinkSync(join(sibling, "fresh"), "dangling-link");
+    fs.symlinkSync(tmpdir(), "sub/up");
+    for (const path of [
+      "..",
+      "/etc/passwd",
+      `../${basename(sibling)}/secret`,
+      `sub/../../${basename(sibling)}/secret`,
+      `new/../../${basename(sibling)}/fresh`,
+      join(sibling, "secret"),
+      join(sibling, "fresh"),
+      "link/secret",
+      "link/new/fresh",
+      "link-to-link/secret",
+      "relative-link/secret",
+      "file-link",
+      "dangling-link",
+      `sub/up/${basename(sibling)}/secret`,
+    ]) {
+      assert.throws(() => safePath(path), new RegExp(basename(path)));
+    }
   });
 });
 
@@ -324,32 +318,12 @@ onEach("runEdit", { s02 }, (lesson) => {
 
   test("an edit or a write that can't be made is an error, and nobody is asked", async () => {
     fs.writeFileSync("f", "text");
-    const edit = use("edit_file", { path: "f", old_text: "none", new_text: "x" });
-    const write = use("write_file", { path: "../f", content: "x" });
-    const results = await calling(lesson, [edit, write], async () => assert.fail("nobody should be asked"));
-    assert.match(`${results[0]?.failed} ${results[0]?.text}`, /^true .*\bf\b/s);
-    assert.match(`${results[1]?.failed} ${results[1]?.text}`, /^true .*\.\.\/f\b/s);
-  });
-
-  test("no file tool gets out of the workspace, whatever the path or link", async () => {
-    const all = (path: string) => [
-      use("read_file", { path }),
-      use("write_file", { path, content: "my secret" }),
-      use("edit_file", { path, old_text: "secret", new_text: "owned" }),
-    ];
-    const paths = waysOut();
-    fs.writeFileSync("sub/inside", "");
-    const inside = await calling(lesson, all("sub/inside"));
-    assert.deepEqual(
-      [inside.map(({ failed }) => failed), contentOf("sub/inside")],
-      [[false, false, false], "my owned"],
-    );
-    for (const path of paths) {
-      const results = await calling(lesson, all(path));
-      const failed = results.map(({ failed }) => failed);
-      assert.deepEqual(failed, [true, true, true], `reading, writing and editing ${path}`);
-    }
-    assert.deepEqual(fs.readdirSync(sibling), ["secret"]);
-    assert.equal(contentOf(join(sibling, "secret")), "secret");
+    fs.writeFileSync("../f", "text");
+    const edit = (path: string, old_text: string) => use("edit_file", { path, old_text, new_text: "x" });
+    const calls = [edit("f", "none"), edit("../f", "text"), use("write_file", { path: "../f", content: "x" })];
+    const results = await calling(lesson, calls, async () => assert.fail("nobody should be asked"));
+    for (const [i, reason] of [/occur in f\b/, /\.\.\/f is outside/, /\.\.\/f is outside/].entries())
+      assert.match(`${results[i]?.failed} ${results[i]?.text}`, new RegExp(`^true .*${reason.source}`, "s"));
+    assert.equal(contentOf("../f"), "text");
   });
 });
