@@ -1,7 +1,7 @@
 // Skills cost one line each in the system prompt. The model gets a body when it asks for it.
 
 import assert from "node:assert/strict";
-import { cpSync, mkdirSync, readdirSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -9,7 +9,7 @@ import { call, say, use } from "../offline/api/said.ts";
 import { start } from "./program.ts";
 import { useServer } from "./server.ts";
 import { goOn, onEach, resultsIn, turn } from "./turn.ts";
-import { newFolder, useWorkspace, writeFiles } from "./workspace.ts";
+import { useWorkspace, writeFiles } from "./workspace.ts";
 
 const folder = useWorkspace();
 await useServer();
@@ -28,14 +28,13 @@ const PDF_TEXT = skillText("pdf", "Work with PDF files.", "# PDF\n\nUse pdftotex
 const WEATHER = skillText("weather", "Tell the weather.", "Look out of the window.\n");
 const SKILLS = folderOf({ pdf: PDF_TEXT, weather: WEATHER, broken: "Just a text.\n" }, join(folder, "skills"));
 const PDF = join(SKILLS, "pdf/SKILL.md");
-const OUTSIDE = newFolder({ "SKILL.md": skillText("outside", "From elsewhere.") });
 // Importing a lesson loads the skills of the workspace.
 const s05 = await import("../agents/s05_skill_loading.ts");
 const s06 = await import("../agents/s06_context_compact.ts");
 
 /** The result of load_skill for a skill that is in this folder. */
 const loaded = (name: string, at: string, body: string) => `<skill name="${name}" folder="${at}">\n${body}\n</skill>`;
-const load = (name: unknown) => call(use("load_skill", { name }));
+const load = (name: string) => call(use("load_skill", { name }));
 const done = say("Done.");
 
 onEach("readSkill", { s05 }, ({ SkillLoader }) => {
@@ -47,7 +46,6 @@ onEach("readSkill", { s05 }, ({ SkillLoader }) => {
     ["may end right after its front matter", "---\nname: one\ndescription: d\n---", "d", ""],
     ["may have --- in its description", skillText("one", "a --- b"), "a --- b", "body"],
     ["may have --- in its body", skillText("one", "d", "a\n\n---\n\nb"), "d", "a\n\n---\n\nb"],
-    ["may have a description of several lines", skillText("one", "|\n  One:\n  two"), "One: two", "body"],
     ["may contain quotes and Chinese", skillText("'one'", "'处理 PDF: \"fast\"'", "内容"), '处理 PDF: "fast"', "内容"],
   ] satisfies [string, string, string, string][]) {
     test(`a SKILL.md ${what}`, () => {
@@ -80,24 +78,6 @@ onEach("readSkill", { s05 }, ({ SkillLoader }) => {
       assert.match(warnings[0]?.replaceAll(/\S*SKILL\.md:/g, "") ?? "", reason, "and the reason");
     });
   }
-
-  test("a skill that is a link out of the workspace is skipped with a warning", () => {
-    const skills = folderOf({});
-    symlinkSync(OUTSIDE, join(skills, "m"));
-    const loader = new SkillLoader(skills);
-    assert.equal(loader.skills.size, 0);
-    assert.match(loader.warnings.join("\n"), /\/m\/SKILL\.md/, "a warning names the file");
-  });
-
-  test("the folder of skills may be missing, may be a file, and may contain other things", () => {
-    const other = folderOf({});
-    writeFiles(other, { "README.md": "not a skill", "notes/a.txt": "nor is this" });
-    symlinkSync(join(OUTSIDE, "gone"), join(other, "link"));
-    for (const skills of [join(folder, "nowhere"), join(other, "README.md"), other]) {
-      const loader = new SkillLoader(skills);
-      assert.deepEqual([loader.skills.size, loader.warnings], [0, []], skills);
-    }
-  });
 
   test("the user sees which skills a folder brings and which are skipped, and none of them can drive the terminal", async (t) => {
     const warned = "---\nname: two\ndescription: !<\u001b]52;c;b3duZWQ=\u0007> text\n---\nbody"; // the yaml package warns about the tag
@@ -148,13 +128,11 @@ onEach("SkillLoader.content", { s05 }, (lesson) => {
     await goOn(lesson, messages);
   });
 
-  test("an unknown name is an error that lists the skills, and a name that isn't text is an error as well", async () => {
-    const names = ["psd", "pd", "../pdf", "broken", "constructor", 7];
+  test("an unknown name is an error that lists the skills", async () => {
+    const names = ["psd", "pd", "../pdf", "broken", "constructor"];
     const { results } = await turn(lesson, [call(...names.map((name) => use("load_skill", { name }))), done]);
-    for (const { text, failed } of results.slice(0, -1))
+    for (const { text, failed } of results)
       assert.match(`${failed} ${text}`, /true (?=.*pdf).*weather/s, "is_error, and the names");
-    const { text, failed } = results.at(-1) ?? {};
-    assert.match(`${failed} ${text}`, /true .*load_skill.*name/s, "is_error, and what is wrong");
   });
 });
 
