@@ -1,6 +1,5 @@
 /** Adds up the calls of replays, and makes tables of them for the terminal and the pages. */
-import { markdownTable } from "markdown-table";
-import { sum } from "../sessions/numbers.ts";
+import { markdownTable, sum } from "../sessions/numbers.ts";
 import { dollarsForInput, IN_INPUT_TOKENS } from "../sessions/prices.ts";
 import type { Prompt } from "./caching.ts";
 import type { Call } from "./replay.ts";
@@ -98,7 +97,7 @@ function table({ rows }: Results, isShown: (name: string) => boolean): string {
   const cells = Object.entries(rows).flatMap(([name, { cost, costAt10, kept, summarized }]) =>
     isShown(name) ? [[name, cost.toFixed(2), costAt10.toFixed(2), percent(kept), percent(summarized)]] : [],
   );
-  return markdownTable([heads, ...cells], { align: ["", "r", "r", "r", "r"] });
+  return markdownTable(["-", "-:", "-:", "-:", "-:"], [heads, ...cells], true);
 }
 
 /** The tables by their names in the pages. */

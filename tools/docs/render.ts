@@ -2,11 +2,10 @@
 import { readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { structuredPatch } from "diff";
-import { markdownTable } from "markdown-table";
 import { type Results, type Row, tables } from "../bench/report.ts";
 import { codeHash } from "../lesson/hash.ts";
 import { codeOf, type Lesson, type Lines, regionChanges } from "../lesson/source.ts";
-import { whole } from "../sessions/numbers.ts";
+import { markdownTable, whole } from "../sessions/numbers.ts";
 import { messageLines } from "./messages.ts";
 import type { Directive, Page } from "./page.ts";
 import type { Recorder } from "./recorder.ts";
@@ -16,9 +15,6 @@ type Kinds = Record<string, (args: string, project: Project, page: Page) => stri
 
 const fence = (language: string, text: string) => `\`\`\`${language}\n${text}\n\`\`\``;
 
-/** `align` has a letter for each column: l for left, r for right. */
-const table = (align: string, ...rows: string[][]) =>
-  markdownTable(rows, { align: [...align], alignDelimiters: false });
 const isChinese = (page: Page) => page.file.startsWith("docs/zh/");
 const pathFrom = (page: Page, file: string) => relative(dirname(page.file), file);
 const linkTo = (page: Page, { file }: Lesson, { from, to }: Lines, label: string) =>
@@ -96,7 +92,7 @@ const BLOCKS: Kinds = {
     });
     const same = all.flatMap(({ name, state }) => (state === "same" ? [`\`${name}\``] : []));
     if (same.length > 0) rows.push([same.join(", "), words.same, "", ""]);
-    return table("llrl", words.heads, ...rows);
+    return markdownTable([":-", ":-", "-:", ":-"], [words.heads, ...rows]);
   },
 
   /** Compares declarations with those of the lesson before. */
@@ -138,7 +134,7 @@ const BLOCKS: Kinds = {
       return [link, idea.replace(/[.。]$/, ""), code, whole(added)];
     });
     const heads = isChinese(page) ? ["课程", "要点", "行数", "新增"] : ["lesson", "the idea", "lines", "new"];
-    return table("llrr", heads, ...rows);
+    return markdownTable([":-", ":-", "-:", "-:"], [heads, ...rows]);
   },
 
   /** Says which s06 the figures belong to. They take long to measure, so they may be older than the lesson. */
