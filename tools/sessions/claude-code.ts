@@ -18,10 +18,9 @@ export function eventsOfClaudeCode(all: ClaudeLine[], skip: Skip): Event[] {
   const lines = linesOfOneAgent(all, skip).map(withAttachment);
   const progress: Progress = { events: [], calls: new Map(), replies: new Map(), messages: new Map() };
   for (const line of newestBranch(lines, skip)) {
-    const { message, compactMetadata, microcompactMetadata, shape } = line;
+    const { message, compactMetadata, shape } = line;
     progress.boundary = compactMetadata ?? progress.boundary;
     if (shape) addSetup(progress, shape);
-    if (microcompactMetadata) progress.events.push({ type: "clear", ids: microcompactMetadata.compactedToolIds });
     if (message && isMessage(line)) addMessage(progress, line, message, skip);
     else if (!shape) skip(`${line.type} line`);
   }

@@ -2,14 +2,13 @@
 import * as z from "zod";
 import { ApiMessage, ApiUsage, Content, Figure, ifValid } from "./blocks.ts";
 
-const Ids = z.array(z.string());
 const Text = ifValid(z.string());
 /** Messages that a compaction keeps follow its summary. Older versions only name the first and the last of them. */
 const Boundary = z
   .object({
     trigger: Text,
     preTokens: Figure,
-    preservedMessages: ifValid(z.object({ uuids: Ids, anchorUuid: Text })),
+    preservedMessages: ifValid(z.object({ uuids: z.array(z.string()), anchorUuid: Text })),
     preservedSegment: ifValid(z.object({ headUuid: z.string(), tailUuid: z.string(), anchorUuid: Text })),
   })
   .transform(({ trigger, preTokens, preservedMessages: messages, preservedSegment: segment }) => ({
@@ -45,7 +44,6 @@ export const ClaudeLine = z.object({
   rendered: ifValid(z.array(z.object({ content: Content }))), // what an attachment added to the prompt
   shape: ifValid(z.object({ system: z.array(z.unknown()), tools: z.array(z.unknown()) })),
   compactMetadata: ifValid(Boundary),
-  microcompactMetadata: ifValid(z.object({ compactedToolIds: Ids })),
 });
 export type ClaudeLine = z.output<typeof ClaudeLine>;
 

@@ -1,5 +1,5 @@
 /** Follows the events of a recording: which blocks were in the context at each model call, and before and after each compaction. */
-import { type Block, type Call, type Clear, type Event, type Message, type Rewrite, textOf } from "./events.ts";
+import { type Block, type Call, type Event, type Message, type Rewrite, textOf } from "./events.ts";
 import { groupBy, sum } from "./numbers.ts";
 import type { Compaction, Context, ContextBlock, Timeline } from "./timeline.ts";
 
@@ -28,7 +28,6 @@ export function followEvents(events: Event[]): Followed {
     const before = events[i - 1];
     if (event.type === "call") askModel(state, event);
     else if (event.type === "message") addMessage(state, event);
-    else if (event.type === "clear") clearResults(state, event);
     else rewriteHistory(state, event, before?.type === "call");
   }
   return state;
@@ -72,29 +71,6 @@ function extend(state: State, blocks: ContextBlock[]): void {
 
 // --- compactions -----------------------------------------------------------------------------------------------------
 
-type Made = Omit<Replaced, "modelCall" | "before" | "after">;
-
-function beginEpoch(state: State, blocks: ContextBlock[], made: Made): void {
-  const before = state.now;
-  state.now = contextOf(blocks);
-  const isResumed = made.trigger === "resume"; // with the same history
-  const isStart = before.length + blocks.length === 0; // after /clear
-  if (!isResumed && !isStart)
-    state.compactions.push({ ...made, modelCall: state.asked.length, before, after: state.now });
-}
-
-const PLACEHOLDER = "[Old tool result content cleared]";
-
-function clearResults(state: State, { ids }: Clear): void {
-  const cleared = new Set(ids);
-  const blocks = state.now.epoch.map((block) => {
-    if (block.kind !== "result" || textOf(block) === PLACEHOLDER || !cleared.has(block.call.id)) return block;
-    const chars = block.chars - textOf(block).length + PLACEHOLDER.length;
-    return place(state, { ...block, texts: [{ text: PLACEHOLDER }], chars });
-  });
-  beginEpoch(state, blocks, { trigger: "micro", isSummary: false });
-}
-
 /** Messages take the place of the context. A block that was in it before stays the same block. */
 function rewriteHistory(state: State, { messages, trigger, tokensBefore }: Rewrite, isAfterCall: boolean): void {
   const old = groupBy(state.now.epoch, keyOf);
@@ -107,9 +83,15 @@ function rewriteHistory(state: State, { messages, trigger, tokensBefore }: Rewri
       const found = summaries.has(message) ? undefined : old.get(keyOf(block))?.pop(); // a new summary has files of its own
       blocks.push(found ?? place(state, block));
     }
+  const before = state.now;
+  const after = contextOf(blocks.reverse());
+  state.now = after;
+  const isResumed = trigger === "resume"; // with the same history
+  const isStart = before.length + after.length === 0; // after /clear
+  if (isResumed || isStart) return;
   const isSummary = summaries.size > 0;
   const call = isSummary && isAfterCall ? state.asked.pop()?.call : undefined;
-  beginEpoch(state, blocks.reverse(), { trigger, tokensBefore, isSummary, call });
+  state.compactions.push({ modelCall: state.asked.length, trigger, isSummary, before, after, tokensBefore, call });
 }
 
 /** Blocks with the same key say the same. */

@@ -42,9 +42,7 @@ export type Message = {
 export type Call = { type: "call"; usage?: Usage; model?: string; time?: number };
 /** These messages replace the whole history. */
 export type Rewrite = { type: "rewrite"; trigger: string; messages: Message[]; tokensBefore?: number };
-/** A short placeholder replaces the results of these calls. */
-export type Clear = { type: "clear"; ids: string[] };
-export type Event = Message | Call | Rewrite | Clear;
+export type Event = Message | Call | Rewrite;
 
 /** Lines or blocks that were left out. `line` is the number of the first, if it's known. */
 export type Skipped = { reason: string; count: number; line?: number };

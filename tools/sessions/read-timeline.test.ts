@@ -6,7 +6,6 @@ import { textOf, typedText } from "./events.ts";
 import { readTimeline } from "./read-timeline.ts";
 import {
   billed,
-  boundary,
   claude,
   claudeSession,
   continued,
@@ -135,25 +134,6 @@ test("a compaction in Claude Code leaves only its summary; the lines of subagent
   const kinds = blocksIn(after).map(({ kind }) => kind);
   assert.deepEqual(kinds, ["summary", "request"]); // as the next prompt has them
   assert.ok(timeline.skipped.some(({ reason, count }) => reason === "line of a subagent" && count === 1));
-});
-
-test("messages that Claude Code preserves in a compaction are kept, and results it cleared before are not", () => {
-  const timeline = readTimeline(
-    linesOf(
-      claude(0, user("Look.")),
-      claude(1, billed("m1", [0, 9_000, 3, 8], use("t1", "Read"))),
-      claude(2, user([result("t1", "const a = 1;\n".repeat(100))])),
-      { type: "system", microcompactMetadata: { compactedToolIds: ["t1"] } },
-      claude(3, user("Keep this."), { uuid: "kept" }),
-      claude(3, billed("m2", [0, 8_600, 1, 20], text("Kept."))),
-      boundary({ trigger: "auto", preservedMessages: { uuids: ["kept"] } }),
-      continued(4),
-    ),
-  );
-  const [cleared, summarized] = timeline.compactions;
-  assert.equal(kept(cleared), "2 of 3");
-  assert.equal(kept(summarized), "1 of 5");
-  assert.deepEqual(blocksAfter(summarized), ["summary This session is continued.", "request Keep this."]);
 });
 
 test("a compaction at the start of a file has the size that the file gives, and then that of the next prompt", () => {

@@ -29,25 +29,22 @@ const eventsIn = (...lines: object[]) => readRecording(linesOf(...lines)).events
 const outline = (...lines: object[]) => eventsIn(...lines).map(outlineOf);
 
 test("both formats become the same events", () => {
-  const clear = { type: "system", uuid: "c", parentUuid: "a3", microcompactMetadata: { compactedToolIds: ["t1"] } };
   const claude = outline(
     line(null, "a1", 1, user("Look.")),
     line("a1", "a2", 2, said("m1", use("t1", "Read"))),
     line("a2", "a3", 2, user([result("t1")])),
-    clear,
-    line("c", "a4", 3, said("m2", text("Seen."))),
+    line("a3", "a4", 3, said("m2", text("Seen."))),
     line("a4", "a5", 4, user("This session is continued."), { isCompactSummary: true }),
   );
   const s06 = outline(
     ...[user("Look."), reply(use("t1", "Read")), user([result("t1")])].map((message) => own(message)),
-    rewrite("micro", [user("Look.")]),
     used([0, 0, 9, 1]),
     own(reply(text("Seen."))),
     rewrite("auto", [user("Look."), summary]),
   );
-  const both = ["request", "call", "call", "result"];
-  assert.deepEqual(claude, [...both, "clear", "call", "reply", "rewrite (summary)"]);
-  assert.deepEqual(s06, [...both, "rewrite (request)", "call", "reply", "rewrite (request, summary)"]);
+  const both = ["request", "call", "call", "result", "call", "reply"];
+  assert.deepEqual(claude, [...both, "rewrite (summary)"]);
+  assert.deepEqual(s06, [...both, "rewrite (request, summary)"]);
 });
 
 test("a result has its call, even if it comes first, and an image has its estimated size", () => {
