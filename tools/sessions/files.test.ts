@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { originalOf, readSessionFile, sessionFiles, subagentsIn } from "./files.ts";
-import { claude, linesOf, own, reply, rewrite, said, text, user } from "./test-lines.ts";
+import { claude, linesOf, own, reply, said, text, user } from "./test-lines.ts";
 
 const root = mkdtempSync(join(tmpdir(), "sessions-"));
 after(() => rmSync(root, { recursive: true }));
@@ -76,18 +76,6 @@ test("subagents are left out and known by their session, but a folder or file th
   ]);
 });
 
-test("a transcript that goes on in a copy is one session", () => {
-  const lines = linesOf(own(user("Look.")), own(reply(text("Done."))));
-  const resumed = lines + linesOf(rewrite("resume", [user("Look.")]));
-  put("t/transcript_100_1.jsonl", `${lines}{"message":{"ro`); // killed in the middle of a line
-  put("t/transcript_200_2.jsonl", resumed);
-  put("t/transcript_300_3.jsonl", resumed + linesOf(own(user("More."))));
-  put("t/transcript_400_4.jsonl", linesOf(own(user("Another."))));
-  put("t/tasks/transcript_150_1.jsonl");
-  assert.deepEqual(found("t"), ["t/transcript_400_4.jsonl", "t/transcript_300_3.jsonl"]);
-  assert.deepEqual(subagents("t"), [["t/tasks/transcript_150_1.jsonl", "t/transcript_300_3.jsonl"]]);
-});
-
 test("a session that begins with the lines of another continues it, but a subagent doesn't", () => {
   const said = (sessionId: string, more: object = {}) => claude(0, user("Look."), { sessionId, uuid: "u1", ...more });
   const snapshot = { type: "file-history-snapshot", messageId: "m" };
@@ -95,8 +83,13 @@ test("a session that begins with the lines of another continues it, but a subage
   put("f/two.jsonl", linesOf(snapshot, said("one"), said("two", { uuid: "u2" })));
   put("f/three.jsonl", linesOf(said("gone")));
   put("f/agent-a.jsonl", linesOf(said("one", { isSidechain: true })));
-  const originals = ["one", "two", "three", "agent-a"].map((name) => originalOf(join(root, `f/${name}.jsonl`)));
-  assert.deepEqual(originals, [undefined, join(root, "f/one.jsonl"), undefined, undefined]);
+  put("f/transcript_1_7.jsonl", linesOf(own(user("Look."))));
+  put("f/transcript_2_7.jsonl", linesOf(own(user("Another."))));
+  put("f/transcript_3_7.jsonl", linesOf(own(user("Look.")), own(reply(text("Done.")))));
+  const originalsOf = (...names: string[]) =>
+    names.map((name) => originalOf(join(root, `f/${name}.jsonl`))?.slice(root.length + 3));
+  assert.deepEqual(originalsOf("one", "two", "three", "agent-a"), [undefined, "one.jsonl", undefined, undefined]);
+  assert.deepEqual(originalsOf("transcript_2_7", "transcript_3_7"), [undefined, "transcript_1_7.jsonl"]);
 });
 
 test("newlines and control characters of a path are visible", () => {

@@ -3,7 +3,6 @@ import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync, r
 import { basename, dirname, join, resolve } from "node:path";
 import { ClaudeLine } from "./claude-lines.ts";
 import type { Recording } from "./events.ts";
-import { groupBy } from "./numbers.ts";
 import { type Progress, parseLine, readRecording } from "./recording.ts";
 
 /** Returns a path as one line that controls no terminal. */
@@ -44,18 +43,15 @@ export function sessionFiles(path: string): string[] {
   if (!stat) throw new Error(`${shownPath(path)} does not exist; name a session file, or a folder with .jsonl files`);
   const all = stat.isDirectory() ? filesIn(path) : [path];
   if (all.length === 0) throw new Error(`${shownPath(path)} has no .jsonl files in it; name another folder`);
-  const copied = continuations(all);
-  const main = all.filter((file) => !parentOf(file) && !copied.has(file));
+  const main = all.filter((file) => !parentOf(file));
   return newestFirst(main.length > 0 ? main : all); // subagents only if there's nothing else
 }
 
 /** The files of subagents anywhere below a folder, each with the session that started it. */
 export function subagentsIn(folder: string): { file: string; parent: string }[] {
-  const all = filesIn(folder);
-  const copied = continuations(all);
-  return all.flatMap((file) => {
+  return filesIn(folder).flatMap((file) => {
     const parent = parentOf(file);
-    return parent ? { file, parent: copied.get(parent) ?? parent } : [];
+    return parent ? { file, parent } : [];
   });
 }
 
@@ -129,27 +125,22 @@ function parentOfTask(name: string, folder: string): string | undefined {
   return last && join(folder, last);
 }
 
-// --- conversations that go on in a copy ------------------------------------------------------------------------------
+// --- sessions that go on in a copy -----------------------------------------------------------------------------------
 
-/** Returns for each transcript of s06 that goes on in a copy of its lines the longest copy. */
-function continuations(files: string[]): Map<string, string> {
-  const transcripts = files.filter((file) => TRANSCRIPT.test(basename(file)));
-  const families = [...groupBy(transcripts, firstLine)].filter(([line, family]) => line && family.length > 1);
-  return new Map(families.flatMap(([, family]) => copiesIn(family)));
+/** Returns the session that another one continues, in a copy of its lines. */
+export const originalOf = (file: string): string | undefined =>
+  TRANSCRIPT.test(basename(file)) ? originalTranscript(file) : originalSession(file);
+
+/** A transcript of s06 begins with a time, so two with the same first line have the same beginning. */
+function originalTranscript(file: string): string | undefined {
+  const folder = dirname(file);
+  const older = namesIn(folder).filter((name) => TRANSCRIPT.test(name) && name < basename(file));
+  const paths = older.sort().map((name) => join(folder, name));
+  return paths.findLast((path) => firstLine(path) === firstLine(file));
 }
 
-function copiesIn(family: string[]): [string, string][] {
-  const texts = family.map((file) => ({ file, text: readFileSync(file, "utf8") }));
-  const longestFirst = texts.sort((a, b) => b.text.length - a.text.length);
-  return texts.flatMap(({ file, text }): [string, string][] => {
-    const lines = text.slice(0, text.lastIndexOf("\n") + 1); // the last one may be incomplete
-    const copy = longestFirst.find((other) => other.text.length > text.length && other.text.startsWith(lines));
-    return copy ? [[file, copy.file]] : [];
-  });
-}
-
-/** Returns the session that a session of Claude Code continues: its copied lines still have the original's id, which names the file. */
-export function originalOf(file: string): string | undefined {
+/** In Claude Code the copied lines still have the original's id, which names its file. */
+function originalSession(file: string): string | undefined {
   const lines = headOf(file)
     .split("\n")
     .flatMap((line) => ClaudeLine.safeParse(parseLine(line)).data ?? []);

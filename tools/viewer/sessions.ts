@@ -123,7 +123,7 @@ const continues = (original: string) =>
 export function* listRows(sessions: SessionName[]): Generator<Markup> {
   for (const { file, parent } of sessions) {
     const { name, about, isGood } = rowOf(file);
-    const original = originalOf(file);
+    const original = isGood ? originalOf(file) : undefined;
     const isListed = sessions.some((other) => other.file === original);
     const copied = original && isListed ? continues(original) : "";
     yield html`<p class="${parent ? "child" : ""}">${isGood ? linkTo(file, name) : name}<br><small>${parent ? "subagent · " : ""}${about}${copied}</small></p>\n`;
