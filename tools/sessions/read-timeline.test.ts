@@ -1,6 +1,5 @@
 /** What a timeline says about a session: its sizes, cache misses and requests, and what compactions did to each block. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { textOf, typedText } from "./events.ts";
 import { readTimeline } from "./read-timeline.ts";
@@ -22,7 +21,7 @@ import {
   used,
   user,
 } from "./test-lines.ts";
-import { blocksIn, type Compaction, keptBy, totalOf } from "./timeline.ts";
+import { blocksIn, type Compaction, keptBy } from "./timeline.ts";
 
 /** Counts the blocks before a compaction that it kept. */
 const kept = (compaction?: Compaction) => compaction && `${keptBy(compaction).size} of ${compaction.before.length}`;
@@ -73,33 +72,9 @@ test("a cache miss has a reason: a pause, a compaction, another model, or none t
   assert.deepEqual(why, [undefined, "changed", "pause", "model", "compaction", undefined]);
 });
 
-test("each prompt of the recorded demo has the size in its usage, and a compaction those of the prompts around it", () => {
-  const demo = readFileSync(new URL("../docs/runs/demo.jsonl", import.meta.url), "utf8");
-  const { modelCalls, compactions, threshold } = readTimeline(demo);
-  assert.ok(modelCalls.every(({ tokens, usage }) => usage && tokens === totalOf(usage)));
-  assert.equal(threshold, 16_000);
-  assert.deepEqual(new Set(compactions.map(({ trigger }) => trigger)), new Set(["micro", "tool", "auto"]));
-  for (const { before, after, modelCall, isSummary, usage } of compactions) {
-    assert.equal(after.tokens, modelCalls[modelCall]?.tokens);
-    if (isSummary) assert.ok(usage && Math.abs(totalOf(usage) / before.tokens - 1) < 0.1, `${before.tokens} before`);
-  }
-});
-
 // --- blocks and requests ---------------------------------------------------------------------------------------------
 
-test("only what the user wrote is a request, not what a client or another agent adds in the user's name", () => {
-  const { requests, blocks } = readTimeline(
-    linesOf(
-      claude(0, user('<teammate-message teammate_id="lead">\nYou fix the tests.\n</teammate-message>')),
-      claude(2, user("<task-notification>\n<status>done</status>\n</task-notification>")),
-      claude(3, user("<system-reminder>\nA task ended.\n</system-reminder>\n\nWhat now?")),
-    ),
-  );
-  const kinds = blocks.map(({ kind }) => kind);
-  assert.deepEqual([kinds, requests.length], [["client", "client", "request"], 1]);
-});
-
-test("a request is what the user typed, without what the client put before or beside it", () => {
+test("a request is what the user typed, without what a client or another agent adds in the user's name", () => {
   const opened = "<ide_opened_file>The user opened a.ts.</ide_opened_file>";
   const selected = "<ide_selection>The user selected line 4.</ide_selection>\n";
   const image = { type: "image", source: { type: "base64", media_type: "image/png", data: "" } };
@@ -120,6 +95,8 @@ test("a request is what the user typed, without what the client put before or be
   assert.deepEqual(typedIn("<command-name>/clear</command-name> <command-args></command-args>"), ["/clear"]);
   assert.deepEqual(typedIn("<bash-input>git log</bash-input>", "<bash-stdout>a1</bash-stdout>"), ["!git log"]);
   assert.deepEqual(typedIn([text(opened)], "<local-command-stdout>Bye!</local-command-stdout>"), []);
+  assert.deepEqual(typedIn('<teammate-message teammate_id="lead">\nFix the tests.\n</teammate-message>'), []);
+  assert.deepEqual(typedIn("<task-notification>\n<status>done</status>\n</task-notification>"), []);
 });
 
 // --- compactions of Claude Code --------------------------------------------------------------------------------------
