@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { CHANGE_HEIGHT, drawBar, drawChange, spansOf } from "../draw/bar.ts";
-import { type Chart, chartHeight, drawChart, MARGIN } from "../draw/chart.ts";
+import { CHART_HEIGHT, type Chart, drawChart, MARGIN } from "../draw/chart.ts";
 import { html, type Markup } from "../draw/markup.ts";
 import { PARTS, type Part, type Segment, STYLE, segmentsOf, sizesOf } from "../draw/parts.ts";
 import { whole } from "../sessions/numbers.ts";
@@ -79,9 +79,8 @@ const WINDOW = 32_000; // tokens, of the demo
 /** Puts a chart beside the labels of its axis. */
 function framed(chart: Chart, width: number, more?: Markup): Drawing {
   const inside = width - MARGIN.left - MARGIN.right;
-  const height = chartHeight(chart);
-  const content = html`<svg x="${MARGIN.left}" width="${inside}" height="${height}" overflow="visible">${drawChart(chart)}${more}</svg>`;
-  return { height: height + 6, content };
+  const content = html`<svg x="${MARGIN.left}" width="${inside}" height="${CHART_HEIGHT}" overflow="visible">${drawChart(chart)}${more}</svg>`;
+  return { height: CHART_HEIGHT + 6, content };
 }
 
 /** s06's layers by the trigger of a compaction. */
@@ -94,7 +93,7 @@ function twoRuns(s05: Timeline, s06: Timeline, width: number): Drawing {
   const other = { tokens: s05.modelCalls.map(({ tokens }) => tokens), end: "s05 ends here" };
   const ends: Chart["ends"] = ["call 1", `call ${columns.length}`];
   const chart = { columns, marks, other, threshold: s06.threshold, window: WINDOW, ends };
-  const name = html`<text class="middle inside" x="50%" y="${chartHeight(chart) - 34}">s06 reads all the files</text>`;
+  const name = html`<text class="middle inside" x="50%" y="${CHART_HEIGHT - 34}">s06 reads all the files</text>`;
   const limits = html`- - window: ${whole(WINDOW)} tokens, threshold: ${whole(s06.threshold ?? 0)}`;
   const numbers = html`<tspan class="strong">1</tspan> cleared, <tspan class="strong">2</tspan> summarized, <tspan class="strong">3</tspan> summarized on request`;
   return stack([framed(chart, width, name), line(limits), line(numbers)]);

@@ -4,9 +4,9 @@ import { html, type Markup } from "./markup.ts";
 import { partNames, type Sizes } from "./parts.ts";
 
 /** A model call, or several in a long run. */
-export type Column = { sizes: Sizes; cost?: number; title?: string; href?: string };
+export type Column = { sizes: Sizes; title?: string; href?: string };
 /** `after` is the number of columns before it. A mark without a label is a dot. */
-export type Mark = { after: number; label?: string; title?: string; href?: string };
+type Mark = { after: number; label?: string; title?: string; href?: string };
 export type Chart = {
   columns: Column[];
   marks: Mark[];
@@ -15,18 +15,14 @@ export type Chart = {
   other?: { tokens: number[]; end: string }; // the prompts of another run, as a line, and what to call its end
   ends: [first: string, last: string]; // labels of the axis
   chosen?: { from: number; to: number }; // in columns: both are the same between two of them
-  costLabel?: (dollars: number) => string; // draws the costs as well
 };
 
 // in pixels
 /** The space that labels and marks take beside the chart. */
 export const MARGIN = { left: 42, right: 6 };
-const [TOP, PLOT] = [24, 204];
-const [COST_GAP, COST, AXIS] = [30, 44, 24];
+const [TOP, PLOT, AXIS] = [24, 204, 24];
 
-const hasCost = ({ columns, costLabel }: Chart) => costLabel !== undefined && columns.some(({ cost }) => cost);
-const bottomOf = (chart: Chart) => TOP + PLOT + (hasCost(chart) ? COST_GAP + COST : 0);
-export const chartHeight = (chart: Chart) => bottomOf(chart) + AXIS;
+export const CHART_HEIGHT = TOP + PLOT + AXIS;
 
 const totalOf = ({ sizes }: Column) => sum(Object.values(sizes));
 /** A chart and the most tokens that it has room for. */
@@ -38,10 +34,8 @@ export function drawChart(plain: Chart): Markup {
   const top = Math.max(plain.threshold ?? 0, plain.window ?? 0, ...plain.columns.map(totalOf));
   const chart: Scaled = { ...plain, top };
   return html`${drawGrid(chart)}
-${stretched(chart, TOP, PLOT, drawAreas(chart))}
-${hasCost(chart) ? drawCosts(chart) : ""}
-${stretched(chart, TOP, bottomOf(chart) - TOP, drawColumns(chart))}
-${hasCost(chart) ? html`<text y="${TOP + PLOT + COST_GAP - 7}">cost of each call</text>` : ""}
+${stretched(chart, drawAreas(chart))}
+${stretched(chart, drawColumns(chart))}
 ${drawLimit(chart.window, chart)}
 ${drawLimit(chart.threshold, chart)}
 ${drawOther(chart)}
@@ -50,17 +44,15 @@ ${drawAxis(chart)}`;
 }
 
 /** Holds areas, where a column is 1 wide. Whatever keeps its shape is outside, at percentages of the width. */
-const stretched = ({ columns }: Chart, y: number, height: number, content: Markup[]) =>
-  html`<svg y="${y}" width="100%" height="${height}" viewBox="0 0 ${columns.length} ${height}" preserveAspectRatio="none">${content}</svg>`;
+const stretched = ({ columns }: Chart, content: Markup[]) =>
+  html`<svg y="${TOP}" width="100%" height="${PLOT}" viewBox="0 0 ${columns.length} ${PLOT}" preserveAspectRatio="none">${content}</svg>`;
 
 const percentOf = (columns: number, chart: Chart) => `${((100 * columns) / chart.columns.length).toFixed(2)}%`;
 
 // --- areas -----------------------------------------------------------------------------------------------------------
 
-function drawArea(colour: string, heights: number[], top: number): Markup {
-  const steps = heights.map((height, i) => `V${(top - height).toFixed(1)}H${i + 1}`).join("");
-  return html`<path fill="var(--${colour})" d="M0,${top}${steps}V${top}Z"/>`;
-}
+const stepsOf = (tokens: number[], chart: Scaled) =>
+  tokens.map((each, i) => `V${(PLOT - heightOf(each, chart)).toFixed(1)}H${i + 1}`).join("");
 
 /** Draws each part down to the axis, over those above it, so that no gap shows between two parts. */
 function drawAreas(chart: Scaled): Markup[] {
@@ -68,30 +60,19 @@ function drawAreas(chart: Scaled): Markup[] {
   const areas = parts.map((part, i) => {
     const below = parts.slice(0, i + 1);
     const tokens = chart.columns.map(({ sizes }) => sum(below.map((each) => sizes[each] ?? 0)));
-    const heights = tokens.map((each) => heightOf(each, chart));
-    return drawArea(part, heights, PLOT);
+    return html`<path fill="var(--${part})" d="M0,${PLOT}${stepsOf(tokens, chart)}V${PLOT}Z"/>`;
   });
   return areas.reverse();
 }
 
-function drawCosts(chart: Chart): Markup {
-  const costs = chart.columns.map(({ cost }) => cost ?? 0);
-  const most = Math.max(...costs);
-  const y = TOP + PLOT + COST_GAP;
-  const heights = costs.map((cost) => (COST * cost) / most);
-  return html`<text class="quiet end" x="-8" y="${y + 10}">${chart.costLabel?.(most)}</text>
-${stretched(chart, y, COST, [drawArea("quiet", heights, COST)])}`;
-}
-
 /** Covers each column with what can be clicked. */
 function drawColumns(chart: Chart): Markup[] {
-  const height = bottomOf(chart) - TOP;
   const links = chart.columns.map(({ title, href }, x) => {
-    const rect = html`<rect class="column" x="${x}" width="1" height="${height}"><title>${title}</title></rect>`;
+    const rect = html`<rect class="column" x="${x}" width="1" height="${PLOT}"><title>${title}</title></rect>`;
     return href ? html`<a href="${href}" tabindex="-1">${rect}</a>` : html``;
   });
   const { from, to } = chart.chosen ?? {};
-  const chosen = from === undefined ? html`` : html`<path class="chosen" d="M${from},0V${height}H${to}V0Z"/>`;
+  const chosen = from === undefined ? html`` : html`<path class="chosen" d="M${from},0V${PLOT}H${to}V0Z"/>`;
   return [chosen, ...links];
 }
 
@@ -124,13 +105,12 @@ function drawLimit(tokens: number | undefined, chart: Scaled): Markup | undefine
 function drawOther(chart: Scaled): Markup | undefined {
   const { other, window = 0 } = chart;
   if (!other) return undefined;
-  const steps = other.tokens.map((tokens, i) => `V${(PLOT - heightOf(tokens, chart)).toFixed(1)}H${i + 1}`);
   const top = PLOT - heightOf(window, chart);
-  const line = html`<path class="other" d="M0,${PLOT}${steps.join("")}V${top}"/>`;
+  const line = html`<path class="other" d="M0,${PLOT}${stepsOf(other.tokens, chart)}V${top}"/>`;
   const x = percentOf(other.tokens.length, chart);
   const cross = html`<svg class="cross" x="${x}" y="${TOP + top}" overflow="visible"><path d="M-5,-5 5,5M-5,5 5,-5"/></svg>`;
   const label = html`<text class="strong" x="${x}" dx="10" y="${TOP + top + 20}">${other.end}</text>`;
-  return html`${stretched(chart, TOP, PLOT, [line])}${cross}${label}`;
+  return html`${stretched(chart, [line])}${cross}${label}`;
 }
 
 /** Sits on the columns beside it. */
@@ -144,8 +124,7 @@ function drawMark({ after, label, title, href }: Mark, chart: Scaled): Markup {
   return href ? html`<a href="${href}" tabindex="-1">${mark}</a>` : mark;
 }
 
-function drawAxis(chart: Chart): Markup {
-  const y = bottomOf(chart) + 17;
-  const [first, last] = chart.ends;
+function drawAxis({ ends: [first, last] }: Chart): Markup {
+  const y = TOP + PLOT + 17;
   return html`<text class="quiet" y="${y}">${first}</text><text class="quiet end" x="100%" y="${y}">${last}</text>`;
 }

@@ -1,7 +1,7 @@
 /** Makes the page of a session: the answers, the chart, what is selected, and the user's requests. */
 import { readFileSync } from "node:fs";
 import { drawBar } from "../draw/bar.ts";
-import { type Chart, type Column, chartHeight, drawChart } from "../draw/chart.ts";
+import { CHART_HEIGHT, type Chart, type Column, drawChart } from "../draw/chart.ts";
 import { html, type Markup } from "../draw/markup.ts";
 import { PARTS, type Part, partNames, partOf, STYLE, sizesOf } from "../draw/parts.ts";
 import { groupBy, largestOf, whole } from "../sessions/numbers.ts";
@@ -109,7 +109,7 @@ function span(modelCalls: ModelCall[]): string {
 
 const MOST_COLUMNS = 480;
 
-/** In a long session `width` neighbouring calls share a column, which has the largest prompt and the highest cost of them. */
+/** In a long session `width` neighbouring calls share a column, which has the largest prompt of them. */
 function columnsOf(modelCalls: ModelCall[], width: number, file?: string): Column[] {
   const calls = modelCalls.map((modelCall, call) => ({ call, modelCall }));
   const groups = [...groupBy(calls, ({ call }) => Math.floor(call / width)).values()];
@@ -117,8 +117,7 @@ function columnsOf(modelCalls: ModelCall[], width: number, file?: string): Colum
     const largest = group[largestOf(group.map(({ modelCall }) => modelCall.tokens))];
     if (!largest) return [];
     const { call, modelCall } = largest;
-    const cost = Math.max(...group.map((each) => sumOf(each.modelCall.cost)));
-    return { sizes: sizesOf(modelCall), cost, title: describeCall(modelCall, call), href: addressOf({ call }, file) };
+    return { sizes: sizesOf(modelCall), title: describeCall(modelCall, call), href: addressOf({ call }, file) };
   });
 }
 
@@ -158,16 +157,16 @@ function showChart(shown: Shown): Markup {
   const place = (compaction?.modelCall ?? 0) / width;
   const chosen = compaction ? { from: place, to: place } : { from: at, to: at + 1 };
   const ends: Chart["ends"] = ["call 1", `call ${whole(modelCalls.length)}`];
-  const chart = { columns, marks: marksOf(shown, width, columns.length), threshold, ends, chosen, costLabel: dollars };
+  const chart = { columns, marks: marksOf(shown, width, columns.length), threshold, ends, chosen };
   const parts = partNames.filter((part) => columns.some(({ sizes }) => (sizes[part] ?? 0) >= 1));
   const notes = [
     threshold ? `The dashed line is the threshold, ${tokens(threshold)}.` : "",
     compactions.length > 0 ? "Circles are compactions." : "",
     compaction ? "" : `The frame is call ${whole(call + 1)}.`,
-    width > 1 ? `A column has the largest prompt and the highest cost of ${width} calls.` : "",
+    width > 1 ? `A column has the largest prompt of ${width} calls.` : "",
   ];
   return html`<h2>The tokens of each prompt</h2>
-<svg class="chart" height="${chartHeight(chart)}" role="group" aria-label="the tokens of each prompt by what they are">${drawChart(chart)}</svg>
+<svg class="chart" height="${CHART_HEIGHT}" role="group" aria-label="the tokens of each prompt by what they are">${drawChart(chart)}</svg>
 ${drawLegend(parts)}<p class="facts">${notes.join(" ")}</p>`;
 }
 
