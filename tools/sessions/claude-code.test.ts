@@ -5,8 +5,9 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { subagentsIn } from "./files.ts";
 import { sum } from "./numbers.ts";
+import { sumOf } from "./prices.ts";
 import { readTimeline } from "./read-timeline.ts";
-import { blocksIn, dollarsOf } from "./timeline.ts";
+import { blocksIn } from "./timeline.ts";
 
 const folder = fileURLToPath(new URL("./fixtures", import.meta.url));
 const session = `${folder}/claude-code.jsonl`;
@@ -14,7 +15,7 @@ const timelineIn = (file: string) => readTimeline(readFileSync(file, "utf8"));
 
 test("a session has the cost and prompts that Claude Code counted, and no line of an unknown kind counts as broken", () => {
   const { modelCalls, largest, compactions, skipped } = timelineIn(session);
-  assert.equal(dollarsOf(modelCalls)?.toFixed(4), "0.9034");
+  assert.equal(sum(modelCalls.map(({ cost }) => sumOf(cost))).toFixed(4), "0.9034");
   assert.equal(sum(modelCalls.map(({ tokens }) => tokens)), 1_258_127);
   assert.equal(modelCalls[largest]?.tokens, 66_595);
   assert.equal(compactions[0]?.after.tokens, 18_632);

@@ -1,8 +1,7 @@
 /** What was in the context at each model call of a recording, and functions to look it up. */
 
 import type { Block, Skipped, Usage } from "./events.ts";
-import { sum } from "./numbers.ts";
-import { type Cost, sumOf, type Tokens } from "./prices.ts";
+import type { Cost, Tokens } from "./prices.ts";
 
 export type ContextBlock = Block & { id: number };
 /** The first `length` blocks of an epoch, which has all blocks between two compactions. `chars` is their size together. */
@@ -60,7 +59,3 @@ export function keptBy({ before, after }: Compaction): Set<ContextBlock> {
   const left = new Set(blocksIn(after));
   return new Set(blocksIn(before).filter((block) => left.has(block)));
 }
-
-/** Returns what model calls cost in dollars, or nothing if no price is known. */
-export const dollarsOf = (calls: { cost?: Cost }[]): number | undefined =>
-  calls.some(({ cost }) => cost) ? sum(calls.map(({ cost }) => sumOf(cost))) : undefined;

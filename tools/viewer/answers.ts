@@ -13,7 +13,7 @@ import { counted, dollars, listed, percent, tokens } from "./words.ts";
 export type Link = (selection: Selection, text: string) => Markup;
 export type Answer = { about: string; figure: string; said: Markup[] };
 
-export const answersFor = (timeline: Timeline, spent: Spent, link: Link): Answer[] => [
+export const answersFor = (timeline: Timeline, spent: Spent | undefined, link: Link): Answer[] => [
   sayCost(timeline, spent, link),
   sayLargest(timeline, link),
   sayRepeated(timeline, link),
@@ -27,16 +27,17 @@ const MOST_NAMED = 3;
 // --- what it cost ----------------------------------------------------------------------------------------------------
 
 /** Returns the cost of a session, or nothing if no price is known. */
-export function totalCost({ modelCalls }: Timeline, { isPriced, all }: Spent): string {
+export function totalCost({ modelCalls }: Timeline, spent?: Spent): string {
   const about = modelCalls.some(({ isEstimate }) => isEstimate) ? "about " : "";
-  return isPriced ? `${about}${dollars(all)}` : "";
+  return spent ? `${about}${dollars(spent.all)}` : "";
 }
 
-function sayCost(timeline: Timeline, spent: Spent, link: Link): Answer {
+function sayCost(timeline: Timeline, spent: Spent | undefined, link: Link): Answer {
   const { modelCalls, isCounted } = timeline;
   const calls = counted(modelCalls.length, "model call");
-  if (!spent.isPriced) {
-    const figure = `${isCounted ? "" : "about "}${tokens(spent.all)}`;
+  if (!spent) {
+    const sent = sum(modelCalls.map((call) => call.tokens));
+    const figure = `${isCounted ? "" : "about "}${tokens(sent)}`;
     return { about: "Sent in all", figure, said: [html`${calls}. What they cost isn’t known: ${sayWhy(modelCalls)}.`] };
   }
   const said = [html`${calls}${sayUnpriced(timeline)}. `, sayDearest(timeline, link)];

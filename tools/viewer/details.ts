@@ -8,11 +8,10 @@ import { sumOf } from "../sessions/prices.ts";
 import type { Compaction, ModelCall, Side, Timeline } from "../sessions/timeline.ts";
 import { addressOf, type Selection } from "./address.ts";
 import { type Link, WHY } from "./answers.ts";
-import type { Spent } from "./spent.ts";
 import { callsWith, changeOf, isRecorded, type Sized, tokensOf } from "./taken.ts";
 import { counted, dollars, labelOf, nameOf, nameOfTrigger, percent, timeOf, tokens } from "./words.ts";
 
-export type Shown = { timeline: Timeline; selection: Selection; link: Link; file?: string; spent: Spent };
+export type Shown = { timeline: Timeline; selection: Selection; link: Link; file?: string };
 
 const MOST_LISTED = 8; // blocks
 const MOST_SHOWN = 300_000; // characters of a block
@@ -55,15 +54,13 @@ function listBlocks(blocks: Sized[], { timeline, selection, link }: Shown, total
   return html`<table>${rows}</table>`;
 }
 
-function showText({ timeline, selection, link, spent }: Shown): Markup {
+function showText({ timeline, selection, link }: Shown): Markup {
   const block = timeline.blocks[selection.block ?? -1];
   if (!block) return html``;
   const text = textOf(block);
   const { first, last } = callsWith(block, timeline);
   const sent = first < 0 ? "never sent" : `sent with calls ${whole(first + 1)} to ${whole(last + 1)}`;
-  const price = spent.blocks.get(block);
-  const cost = price && spent.isPriced ? `, ${dollars(price.amount)} in all` : "";
-  const size = `about ${tokens(block.chars / timeline.charsPerToken)}${cost}, ${sent}`;
+  const size = `about ${tokens(block.chars / timeline.charsPerToken)}, ${sent}`;
   const cut = text.length > MOST_SHOWN ? `The rest of its ${whole(text.length)} characters isn’t shown.` : "";
   return html`<section id="block"><h3>${nameOf(block, timeline)}</h3>
 <p class="facts">${size} · ${link({ ...selection, block: undefined }, "close")}</p>
@@ -75,7 +72,7 @@ function facts(...all: (string | undefined)[]): Markup {
   return known ? html`<p class="facts">${known}</p>` : html``;
 }
 
-/** Links to the neighbours, which the arrow keys open as well. */
+/** Links to the neighbours. */
 function heading(title: string, what: "call" | "compaction", index: number, count: number, link: Link): Markup {
   const before = index > 0 ? link({ [what]: index - 1 }, `‹ ${what} ${whole(index)}`) : "";
   const after = index + 1 < count ? link({ [what]: index + 1 }, `${what} ${whole(index + 2)} ›`) : "";

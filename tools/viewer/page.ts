@@ -4,25 +4,18 @@ import { drawBar } from "../draw/bar.ts";
 import { CHART_HEIGHT, type Chart, type Column, drawChart } from "../draw/chart.ts";
 import { html, type Markup } from "../draw/markup.ts";
 import { PARTS, type Part, partNames, partOf, STYLE, sizesOf } from "../draw/parts.ts";
-import { groupBy, largestOf, whole } from "../sessions/numbers.ts";
+import { groupBy, largestOf, sum, whole } from "../sessions/numbers.ts";
 import { sumOf } from "../sessions/prices.ts";
-import { dollarsOf, type ModelCall, type Timeline } from "../sessions/timeline.ts";
+import type { ModelCall, Timeline } from "../sessions/timeline.ts";
 import { addressOf, type Selection } from "./address.ts";
 import { answersFor, type Link } from "./answers.ts";
 import { drawLegend, drawStrip, drawSwatch, type Shown, sayChange, showCall, showCompaction } from "./details.ts";
 import type { Opened } from "./sessions.ts";
-import { amountIn } from "./spent.ts";
+import type { Spent } from "./spent.ts";
 import { callsWith } from "./taken.ts";
 import { counted, dollars, labelOf, nameOf, nameOfTrigger, percent, timeOf, titleOf, tokens } from "./words.ts";
 
 const CSS = STYLE + readFileSync(new URL("style.css", import.meta.url), "utf8");
-
-/** The arrow keys open the call or compaction before or after. */
-const SCRIPT = `addEventListener("keydown", ({ key, altKey, ctrlKey, metaKey, target }) => {
-  const sign = { ArrowLeft: "‹", ArrowRight: "›" }[key];
-  if (!sign || altKey || ctrlKey || metaKey || target.matches("pre")) return;
-  [...document.querySelectorAll("nav a")].find((link) => link.textContent.includes(sign))?.click();
-});`;
 
 export const makePage = (title: string, body: Markup): Markup => html`<!doctype html>
 <html lang="en">
@@ -35,7 +28,6 @@ export const makePage = (title: string, body: Markup): Markup => html`<!doctype 
 ${{ markup: CSS }}</style>
 <body>
 ${body}
-<script>${{ markup: SCRIPT }}</script>
 </body>
 </html>
 `;
@@ -47,9 +39,9 @@ export type Session = Opened & { name: string; file?: string; list?: string; sub
 export function makeSessionPage(session: Session, selection: Selection): Markup {
   const { timeline, spent, name, file, list, subagents } = session;
   const link: Link = (to, text) => html`<a href="${addressOf(to, file)}">${text}</a>`;
-  const shown: Shown = { timeline, spent, selection, link, file };
+  const shown: Shown = { timeline, selection, link, file };
   const answers = answersFor(timeline, spent, link).map(({ about, figure, said }, i) => {
-    const more = i === 0 ? showSpent(shown) : "";
+    const more = spent && i === 0 ? showSpent(spent, shown) : "";
     return html`<div><dt>${about}</dt><dd class="figure">${figure}</dd><dd>${said}${more}</dd></div>`;
   });
   const title = titleOf(timeline);
@@ -62,22 +54,21 @@ export function makeSessionPage(session: Session, selection: Selection): Markup 
 <dl>${answers}</dl>
 <section id="chart">${showChart(shown)}</section>
 <section class="detail">${showSelected(shown)}</section>
-${listRequests(shown)}
+${listRequests(shown, spent)}
 </main>
 <footer>${aboutSizes(timeline)}</footer>`,
   );
 }
 
 /** Shows what was spent on each part of the prompts, and on which blocks most. */
-function showSpent({ timeline, spent, link }: Shown): Markup {
-  const { parts, blocks, all } = spent;
+function showSpent({ parts, blocks, all }: Spent, { timeline, link }: Shown): Markup {
   const found = partNames.filter((part) => parts[part] / all >= 0.0005);
   const segments = found.map((part) => ({ part, size: TOTAL * (parts[part] / all), key: part }));
-  const share = (part: Part) => `${amountIn(spent, parts[part])} (${percent(parts[part] / all)})`;
+  const share = (part: Part) => `${dollars(parts[part])} (${percent(parts[part] / all)})`;
   const most = [...blocks].sort(([, a], [, b]) => b.amount - a.amount).slice(0, MOST_BLOCKS);
   const rows = most.map(([block, { amount, calls }]) => {
     const name = link({ call: callsWith(block, timeline).last, block: block.id }, nameOf(block, timeline));
-    return html`<tr><td>${drawSwatch(partOf(block))}<td>${name}<td>${counted(calls, "call")}<td>${amountIn(spent, amount)}</tr>`;
+    return html`<tr><td>${drawSwatch(partOf(block))}<td>${name}<td>${counted(calls, "call")}<td>${dollars(amount)}</tr>`;
   });
   return html`${drawStrip("what was spent on each part of the prompts", 22, drawBar({ segments, total: TOTAL, height: 22 }))}
 ${drawLegend(found, share)}
@@ -172,14 +163,14 @@ ${drawLegend(parts)}<p class="facts">${notes.join(" ")}</p>`;
 
 // --- requests and the small print ------------------------------------------------------------------------------------
 
-function listRequests({ timeline, link, spent }: Shown): Markup {
+function listRequests({ timeline, link }: Shown, spent?: Spent): Markup {
   const { requests, modelCalls } = timeline;
   if (requests.length < 2) return html``; // it's the title
   const byRequest = groupBy(modelCalls, ({ request }) => request);
   const items = requests.map(({ modelCall, block }, i) => {
     const calls = byRequest.get(i) ?? [];
-    const cost = dollarsOf(calls);
-    const price = cost === undefined ? html`<td><td>` : html`<td>${dollars(cost)}<td>${percent(cost / spent.all)}`;
+    const cost = sum(calls.map((call) => sumOf(call.cost)));
+    const price = spent && cost > 0 ? html`<td>${dollars(cost)}<td>${percent(cost / spent.all)}` : html`<td><td>`;
     const name = labelOf(block);
     return html`<tr><td>${i + 1}<td>${calls.length > 0 ? link({ call: modelCall }, name) : name}<td>${counted(calls.length, "call")}${price}</tr>`;
   });

@@ -67,7 +67,7 @@ function remember<Made>(most: number, make: (file: string) => Made): (file: stri
   };
 }
 
-export type Opened = { timeline: Timeline; spent: Spent };
+export type Opened = { timeline: Timeline; spent?: Spent };
 
 /** Returns what is in a file, or what's wrong with it. Throws if the file is gone. */
 function readSession(file: string): Opened | { problem: string } {

@@ -4,36 +4,32 @@ import { type Sizes, segmentsOf } from "../draw/parts.ts";
 import { sum } from "../sessions/numbers.ts";
 import { sumOf } from "../sessions/prices.ts";
 import type { ContextBlock, ModelCall, Timeline } from "../sessions/timeline.ts";
-import { dollars, tokens } from "./words.ts";
 
-/** In dollars; or in tokens that were sent, if no price is known. */
+/** In dollars. */
 export type Spent = {
-  isPriced: boolean;
   all: number;
   parts: Required<Sizes>;
   blocks: Map<ContextBlock, { amount: number; calls: number }>;
 };
 
-export const amountIn = ({ isPriced }: Spent, amount: number): string => (isPriced ? dollars(amount) : tokens(amount));
-
-export function spentOn({ modelCalls, compactions }: Timeline): Spent {
-  const isPriced = modelCalls.some(({ cost }) => cost);
-  const amountUpTo = isPriced ? priceUpTo : (position: number) => position;
+/** Returns nothing if no price is known. */
+export function spentOn({ modelCalls, compactions }: Timeline): Spent | undefined {
+  const priced = modelCalls.filter(({ cost }) => cost);
+  if (priced.length === 0) return undefined;
   const parts = { missing: 0, request: 0, reply: 0, summary: 0, result: 0 };
   const blocks: Spent["blocks"] = new Map();
-  for (const call of modelCalls) {
-    if (isPriced && !call.cost) continue;
+  for (const call of priced) {
     // whoever writes something pays for the output, and it's then sent again with each call
     parts.reply += call.cost?.output ?? 0;
     parts.result += call.cost?.searches ?? 0;
     for (const { from, to, segment } of spansOf(segmentsOf(call))) {
-      const amount = amountUpTo(to, call) - amountUpTo(from, call);
+      const amount = priceUpTo(to, call) - priceUpTo(from, call);
       parts[segment.part] += amount;
       if (segment.block) addTo(blocks, segment.block, amount);
     }
   }
   parts.summary += sum(compactions.map(({ cost }) => sumOf(cost)));
-  return { isPriced, all: sum(Object.values(parts)), parts, blocks };
+  return { all: sum(Object.values(parts)), parts, blocks };
 }
 
 function addTo(blocks: Spent["blocks"], block: ContextBlock, more: number): void {

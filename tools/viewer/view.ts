@@ -41,7 +41,7 @@ const isOwn = ({ headers }: IncomingMessage) => /^(127\.0\.0\.1|localhost)(:\d+)
 
 const HEADERS = {
   "content-type": "text/html; charset=utf-8",
-  "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:",
+  "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
 };
 
 /** Where sessions are, those that were found last, and the one that opens first. */
