@@ -115,7 +115,7 @@ function sayRepeated(timeline: Timeline, link: Link): Answer {
   const missed = modelCalls.filter((call) => call.missed);
   const isCounted = modelCalls.some(({ usage }) => usage);
   const figure = missed.length > 0 ? tokens(amountOf(missed)) : "none";
-  const said = [html`${sayMissed(modelCalls, missed, link)} `, ...sayReadAgain(timeline, link)];
+  const said = [sayMissed(modelCalls, missed, link), sayReadAgain(timeline, link)];
   return { about: "Not cached, or read again", figure: isCounted ? figure : NOT_KNOWN, said };
 }
 
@@ -135,17 +135,14 @@ function sayMissed(modelCalls: ModelCall[], missed: ModelCall[], link: Link): Ma
   return html`They weren’t in the prompt cache${colon} ${reasons}. ${price > 0 ? `They cost ${dollars(price)}.` : ""}`;
 }
 
-function sayReadAgain(timeline: Timeline, link: Link): Markup[] {
-  if (!timeline.compactions.some(isRecorded)) return [];
+function sayReadAgain(timeline: Timeline, link: Link): Markup {
   const again = readAgain(timeline);
   const [first] = again;
-  if (!first) return [html`No file was read again after a compaction had taken it.`];
+  if (!first) return html``;
   const size = tokens(sum(again.map(({ chars }) => chars)) / timeline.charsPerToken);
   const call = linkToCall(callsWith(first, timeline).first, link);
   const times = counted(again.length, "time");
-  return [
-    html`Files were read again <b>${times}</b> after a compaction had taken them (about ${size}, first for ${call}).`,
-  ];
+  return html` Files were read again <b>${times}</b> after a compaction had taken them (about ${size}, first for ${call}).`;
 }
 
 // --- what compactions took -------------------------------------------------------------------------------------------

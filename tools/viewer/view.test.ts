@@ -92,13 +92,13 @@ test("without a session of one's own the recorded demo opens", async () => {
   const { file, open } = await serve(mkdtempSync(join(root, "none-")));
   assert.match(file, /runs\/demo\.jsonl$/);
   const page = await open("");
-  const [sent, calls = "", , largest = "", , twice = "", count, compactions = ""] = textsOf(page, "dd");
+  const [sent, calls = "", , largest = "", , missed = "", count, compactions = ""] = textsOf(page, "dd");
   assert.match(
     `${sent} ${calls}`,
     /^[\d,]+ tokens \d+ model calls\. What they cost isn’t known: they weren’t made at list/,
   );
   assert.match(largest, /^Sent with call \d+, \d+ % of the threshold: about \d+ % results of read_file/);
-  assert.match(twice, /weren’t in the prompt cache after a compaction .* No file was read again/);
+  assert.match(missed, /weren’t in the prompt cache after a compaction/);
   assert.match(`${count} ${compactions}`, /^5 They took about [\d,]+ tokens, mostly results of read_file/);
   assert.doesNotMatch(page, /\$\d/);
 });
@@ -220,45 +220,29 @@ test("the cost has its most expensive call and request, what isn't known, and wh
   assert.match(uncounted, /^about \d+ tokens: 2 model calls\. .*: the file has no token counts\./);
 });
 
-test("the largest prompt has what it's made of, and what of it isn't in the file", async () => {
-  const [, largest = ""] = await answersOf("claude.jsonl");
+test("the other answers say what the file shows, and what it doesn't", async () => {
+  const [, largest = "", missed = ""] = await answersOf("claude.jsonl");
   assert.match(
     largest,
     /^13,201 tokens: Sent with call 3: about \d+ % results of Read.* About \d+ % isn’t in the file\.$/,
   );
-});
-
-test("what wasn't in the cache has a reason only if the file shows one", async () => {
-  const [, , missed = ""] = await answersOf("claude.jsonl");
   assert.match(
     missed,
     /^13,001 tokens: They weren’t .* for a reason that isn’t in the file \(most for call 3\)\. They cost/,
   );
-  const [, , uncounted = ""] = await answersOf("uncounted.jsonl");
-  assert.equal(uncounted, "not known: The file doesn’t say what was in the prompt cache.");
-  const [, , hit = ""] = await answersOf("unpriced.jsonl");
-  assert.match(hit, /^none: No call missed 2,000 tokens or more in the prompt cache\./);
-});
-
-test("a file counts as read again only if a compaction had taken what the same call returned", async () => {
-  const [, , again = ""] = await answersOf("reading.jsonl");
-  assert.match(
-    again,
-    / Files were read again 1 time after a compaction had taken them \(about \d+ tokens, first for call 6\)/,
-  );
-  const [, , none = ""] = await answersOf("unpriced.jsonl"); // read four times, but never taken
-  assert.match(none, / No file was read again/);
-});
-
-test("no part is larger than the whole, and a compaction at the start of the file took what isn't in it", async () => {
+  const [, , ...uncounted] = await answersOf("uncounted.jsonl");
+  const unknown = "not known: The file doesn’t say what was in the prompt cache.";
+  assert.deepEqual(uncounted, [unknown, "none: The file has no compaction."]);
+  const [, , hit] = await answersOf("unpriced.jsonl"); // its file is read four times, but never taken
+  assert.equal(hit, "none: No call missed 2,000 tokens or more in the prompt cache.");
   const [, , , opened] = await answersOf("opened.jsonl");
   assert.equal(opened, "1: The file begins with a compaction. What that took isn’t in it.");
-  const [, , , none] = await answersOf("uncounted.jsonl");
-  assert.equal(none, "none: The file has no compaction.");
-  const [, , , compactions = ""] = await answersOf("reading.jsonl");
-  const [all = 0, ...parts] = (compactions.match(/[\d,]+(?= tokens)|(?<=\()[\d,]+(?=\))/g) ?? []).map((each) =>
-    Number(each.replace(",", "")),
-  );
+  const [, , again = "", compactions = ""] = await answersOf("reading.jsonl");
+  const times =
+    / Files were read again 1 time after a compaction had taken them \(about \d+ tokens, first for call 6\)/;
+  assert.match(again, times);
+  const amounts = compactions.match(/[\d,]+(?= tokens)|(?<=\()[\d,]+(?=\))/g) ?? [];
+  const [all = 0, ...parts] = amounts.map((each) => Number(each.replace(",", "")));
   assert.ok(parts.length > 1 && parts.every((part) => part < all), compactions);
 });
 
