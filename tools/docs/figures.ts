@@ -9,7 +9,6 @@ import { whole } from "../sessions/numbers.ts";
 import { readTimeline } from "../sessions/read-timeline.ts";
 import type { Compaction, Timeline } from "../sessions/timeline.ts";
 import { answersFor } from "../viewer/answers.ts";
-import { spentOn } from "../viewer/spent.ts";
 import { nameOfTrigger } from "../viewer/words.ts";
 
 const [WIDE, NARROW] = [680, 350]; // pixels
@@ -186,7 +185,7 @@ const SELECTED = 3; // the compaction that is shown as bars
 
 /** Draws what the viewer shows of a run: its answers, the chart of all calls, and a compaction. */
 function viewerPage(run: Timeline, width: number): Drawing {
-  const answers = answersFor(run, spentOn(run), (_, text) => html`${text}`);
+  const answers = answersFor(run, (_, text) => html`${text}`);
   const columns = run.modelCalls.map((call) => ({ sizes: sizesOf(call) }));
   const marks = run.compactions.map(({ modelCall }, i) => ({ after: modelCall, label: `${i + 1}` }));
   const ends: Chart["ends"] = ["call 1", `call ${columns.length}`];

@@ -5,7 +5,6 @@ import { sumOf } from "../sessions/prices.ts";
 import { MIN_MISSED } from "../sessions/read-timeline.ts";
 import { blocksIn, type Compaction, type Missed, type ModelCall, type Timeline } from "../sessions/timeline.ts";
 import type { Selection } from "./address.ts";
-import type { Spent } from "./spent.ts";
 import { byKind, callsWith, changeOf, isRecorded, readAgain, tokensOf } from "./taken.ts";
 import { counted, dollars, listed, percent, tokens } from "./words.ts";
 
@@ -13,8 +12,8 @@ import { counted, dollars, listed, percent, tokens } from "./words.ts";
 export type Link = (selection: Selection, text: string) => Markup;
 export type Answer = { about: string; figure: string; said: Markup[] };
 
-export const answersFor = (timeline: Timeline, spent: Spent | undefined, link: Link): Answer[] => [
-  sayCost(timeline, spent, link),
+export const answersFor = (timeline: Timeline, link: Link): Answer[] => [
+  sayCost(timeline, link),
   sayLargest(timeline, link),
   sayRepeated(timeline, link),
   sayCompactions(timeline, link),
@@ -26,22 +25,28 @@ const MOST_NAMED = 3;
 
 // --- what it cost ----------------------------------------------------------------------------------------------------
 
-/** Returns the cost of a session, or nothing if no price is known. */
-export function totalCost({ modelCalls }: Timeline, spent?: Spent): string {
-  const about = modelCalls.some(({ isEstimate }) => isEstimate) ? "about " : "";
-  return spent ? `${about}${dollars(spent.all)}` : "";
+/** Returns the dollars that are known, with those of summaries. */
+export const costOfAll = ({ modelCalls, compactions }: Timeline): number =>
+  sum([...modelCalls, ...compactions].map(({ cost }) => sumOf(cost)));
+
+/** Says what a session cost, or nothing if no price is known. */
+export function sayTotal(timeline: Timeline): string {
+  const cost = costOfAll(timeline);
+  const about = timeline.modelCalls.some(({ isEstimate }) => isEstimate) ? "about " : "";
+  return cost > 0 ? `${about}${dollars(cost)}` : "";
 }
 
-function sayCost(timeline: Timeline, spent: Spent | undefined, link: Link): Answer {
+function sayCost(timeline: Timeline, link: Link): Answer {
   const { modelCalls, isCounted } = timeline;
   const calls = counted(modelCalls.length, "model call");
-  if (!spent) {
+  const total = sayTotal(timeline);
+  if (!total) {
     const sent = sum(modelCalls.map((call) => call.tokens));
     const figure = `${isCounted ? "" : "about "}${tokens(sent)}`;
     return { about: "Sent in all", figure, said: [html`${calls}. What they cost isn’t known: ${sayWhy(modelCalls)}.`] };
   }
   const said = [html`${calls}${sayUnpriced(timeline)}. `, sayDearest(timeline, link)];
-  return { about: "Cost", figure: totalCost(timeline, spent), said };
+  return { about: "Cost", figure: total, said };
 }
 
 /** Says why no price is known. */

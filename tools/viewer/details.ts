@@ -16,13 +16,13 @@ export type Shown = { timeline: Timeline; selection: Selection; link: Link; file
 const MOST_LISTED = 8; // blocks
 const MOST_SHOWN = 300_000; // characters of a block
 
-export const drawSwatch = (part: Part) =>
+const drawSwatch = (part: Part) =>
   html`<svg width="12" height="12" aria-hidden="true"><rect fill="var(--${part})" width="12" height="12" rx="2"/></svg>`;
 
 export const drawLegend = (parts: Part[], amountOf: (part: Part) => string = () => ""): Markup =>
   html`<ul>${parts.map((part) => html`<li>${drawSwatch(part)} ${PARTS[part]} <b>${amountOf(part)}</b></li>`)}</ul>`;
 
-export const drawStrip = (label: string, height: number, content: Markup): Markup =>
+const drawStrip = (label: string, height: number, content: Markup): Markup =>
   html`<svg class="strip" height="${height}" role="group" aria-label="${label}">${content}</svg>`;
 
 /** Names the segments of a bar, and links to the text of the first. */

@@ -1,19 +1,15 @@
 /** Makes the page of a session: the answers, the chart, what is selected, and the user's requests. */
 import { readFileSync } from "node:fs";
-import { drawBar } from "../draw/bar.ts";
 import { CHART_HEIGHT, type Chart, type Column, drawChart } from "../draw/chart.ts";
 import { html, type Markup } from "../draw/markup.ts";
-import { PARTS, type Part, partNames, partOf, STYLE, sizesOf } from "../draw/parts.ts";
+import { PARTS, partNames, STYLE, sizesOf } from "../draw/parts.ts";
 import { groupBy, largestOf, sum, whole } from "../sessions/numbers.ts";
 import { sumOf } from "../sessions/prices.ts";
 import type { ModelCall, Timeline } from "../sessions/timeline.ts";
 import { addressOf, type Selection } from "./address.ts";
-import { answersFor, type Link } from "./answers.ts";
-import { drawLegend, drawStrip, drawSwatch, type Shown, sayChange, showCall, showCompaction } from "./details.ts";
-import type { Opened } from "./sessions.ts";
-import type { Spent } from "./spent.ts";
-import { callsWith } from "./taken.ts";
-import { counted, dollars, labelOf, nameOf, nameOfTrigger, percent, timeOf, titleOf, tokens } from "./words.ts";
+import { answersFor, costOfAll, type Link } from "./answers.ts";
+import { drawLegend, type Shown, sayChange, showCall, showCompaction } from "./details.ts";
+import { counted, dollars, labelOf, nameOfTrigger, percent, timeOf, titleOf, tokens } from "./words.ts";
 
 const CSS = STYLE + readFileSync(new URL("style.css", import.meta.url), "utf8");
 
@@ -33,17 +29,16 @@ ${body}
 `;
 
 /** `file` is in the addresses unless it's the one that was opened first. */
-export type Session = Opened & { name: string; file?: string; list?: string; subagents: number };
+export type Session = { timeline: Timeline; name: string; file?: string; list?: string; subagents: number };
 
 /** Throws if the session doesn't have what is selected. */
 export function makeSessionPage(session: Session, selection: Selection): Markup {
-  const { timeline, spent, name, file, list, subagents } = session;
+  const { timeline, name, file, list, subagents } = session;
   const link: Link = (to, text) => html`<a href="${addressOf(to, file)}">${text}</a>`;
   const shown: Shown = { timeline, selection, link, file };
-  const answers = answersFor(timeline, spent, link).map(({ about, figure, said }, i) => {
-    const more = spent && i === 0 ? showSpent(spent, shown) : "";
-    return html`<div><dt>${about}</dt><dd class="figure">${figure}</dd><dd>${said}${more}</dd></div>`;
-  });
+  const answers = answersFor(timeline, link).map(
+    ({ about, figure, said }) => html`<div><dt>${about}</dt><dd class="figure">${figure}</dd><dd>${said}</dd></div>`,
+  );
   const title = titleOf(timeline);
   const others = list ? html` · <a href="/sessions">${list}</a>` : "";
   const children = subagents > 0 ? ` · without its ${counted(subagents, "subagent")}` : "";
@@ -54,28 +49,11 @@ export function makeSessionPage(session: Session, selection: Selection): Markup 
 <dl>${answers}</dl>
 <section id="chart">${showChart(shown)}</section>
 <section class="detail">${showSelected(shown)}</section>
-${listRequests(shown, spent)}
+${listRequests(shown)}
 </main>
 <footer>${aboutSizes(timeline)}</footer>`,
   );
 }
-
-/** Shows what was spent on each part of the prompts, and on which blocks most. */
-function showSpent({ parts, blocks, all }: Spent, { timeline, link }: Shown): Markup {
-  const found = partNames.filter((part) => parts[part] / all >= 0.0005);
-  const segments = found.map((part) => ({ part, size: TOTAL * (parts[part] / all), key: part }));
-  const share = (part: Part) => `${dollars(parts[part])} (${percent(parts[part] / all)})`;
-  const most = [...blocks].sort(([, a], [, b]) => b.amount - a.amount).slice(0, MOST_BLOCKS);
-  const rows = most.map(([block, { amount, calls }]) => {
-    const name = link({ call: callsWith(block, timeline).last, block: block.id }, nameOf(block, timeline));
-    return html`<tr><td>${drawSwatch(partOf(block))}<td>${name}<td>${counted(calls, "call")}<td>${dollars(amount)}</tr>`;
-  });
-  return html`${drawStrip("what was spent on each part of the prompts", 22, drawBar({ segments, total: TOTAL, height: 22 }))}
-${drawLegend(found, share)}
-<p class="facts">These took most, over all calls:</p><table>${rows}</table>`;
-}
-const TOTAL = 1_000; // the width of the bar
-const MOST_BLOCKS = 3;
 
 /** The largest call is selected first. */
 const callOf = ({ timeline, selection }: Shown) => selection.call ?? timeline.largest;
@@ -163,14 +141,15 @@ ${drawLegend(parts)}<p class="facts">${notes.join(" ")}</p>`;
 
 // --- requests and the small print ------------------------------------------------------------------------------------
 
-function listRequests({ timeline, link }: Shown, spent?: Spent): Markup {
+function listRequests({ timeline, link }: Shown): Markup {
   const { requests, modelCalls } = timeline;
   if (requests.length < 2) return html``; // it's the title
+  const all = costOfAll(timeline);
   const byRequest = groupBy(modelCalls, ({ request }) => request);
   const items = requests.map(({ modelCall, block }, i) => {
     const calls = byRequest.get(i) ?? [];
     const cost = sum(calls.map((call) => sumOf(call.cost)));
-    const price = spent && cost > 0 ? html`<td>${dollars(cost)}<td>${percent(cost / spent.all)}` : html`<td><td>`;
+    const price = cost > 0 ? html`<td>${dollars(cost)}<td>${percent(cost / all)}` : html`<td><td>`;
     const name = labelOf(block);
     return html`<tr><td>${i + 1}<td>${calls.length > 0 ? link({ call: modelCall }, name) : name}<td>${counted(calls.length, "call")}${price}</tr>`;
   });

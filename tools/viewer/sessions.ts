@@ -18,8 +18,7 @@ import { timelineOf } from "../sessions/read-timeline.ts";
 import type { Progress } from "../sessions/recording.ts";
 import type { Timeline } from "../sessions/timeline.ts";
 import { addressOf } from "./address.ts";
-import { totalCost } from "./answers.ts";
-import { type Spent, spentOn } from "./spent.ts";
+import { sayTotal } from "./answers.ts";
 import { counted, timeOf, titleOf } from "./words.ts";
 
 const OWN = [".transcripts", join(".offline", ".transcripts")];
@@ -67,14 +66,12 @@ function remember<Made>(most: number, make: (file: string) => Made): (file: stri
   };
 }
 
-export type Opened = { timeline: Timeline; spent?: Spent };
-
 /** Returns what is in a file, or what's wrong with it. Throws if the file is gone. */
-function readSession(file: string): Opened | { problem: string } {
+function readSession(file: string): { timeline: Timeline } | { problem: string } {
   const { recording, problem = "can't be read" } = readSessionFile(file, progressOf(file));
   if (!recording) return { problem };
   const timeline = timelineOf(recording);
-  return timeline.modelCalls.length > 0 ? { timeline, spent: spentOn(timeline) } : { problem: "has no model call" };
+  return timeline.modelCalls.length > 0 ? { timeline } : { problem: "has no model call" };
 }
 
 /** Shows on a line of the terminal how much of a large file has been read. */
@@ -102,14 +99,14 @@ const rowOf = remember(1_000, (file): Row => {
   const { mtimeMs } = statSync(file);
   if ("problem" in session)
     return { name: shownPath(basename(file)), about: session.problem, time: mtimeMs, isGood: false };
-  const { timeline, spent } = session;
+  const { timeline } = session;
   const { modelCalls, compactions } = timeline;
   const time = modelCalls.at(-1)?.time ?? mtimeMs;
   const about = [
     timeOf(time),
     counted(modelCalls.length, "call"),
     compactions.length > 0 ? counted(compactions.length, "compaction") : "",
-    totalCost(timeline, spent),
+    sayTotal(timeline),
   ];
   return { name: titleOf(timeline), about: about.filter(Boolean).join(" · "), time, isGood: true };
 });
