@@ -4,7 +4,7 @@ import { html, type Markup } from "./markup.ts";
 import type { Segment } from "./parts.ts";
 
 /** The title appears under the pointer, and the link is optional. */
-export type Describe = (segments: Segment[]) => { title: string; href?: string; isOpen?: boolean };
+export type Describe = (segments: Segment[]) => { title: string; href?: string };
 
 const LEAST = 1 / 160; // of the full width: a narrower segment joins its neighbours
 
@@ -31,10 +31,10 @@ export function drawBar({ segments, total, y = 0, height, describe }: Bar): Mark
   const drawn = joinSmall(segments, total).map((group) => {
     const size = sum(group.map((segment) => segment.size));
     const [largest] = group.toSorted((a, b) => b.size - a.size);
-    const { title, href, isOpen } = describe?.(group) ?? {};
+    const { title, href } = describe?.(group) ?? {};
     const about = title ? html`<title>${title}</title>` : "";
     const place = html`x="${x.toFixed(1)}" width="${size.toFixed(1)}" height="1"`;
-    const rect = html`<rect fill="var(--${largest?.part})" ${place} class="${isOpen ? "open" : ""}">${about}</rect>`;
+    const rect = html`<rect fill="var(--${largest?.part})" ${place}>${about}</rect>`;
     x += size;
     return href ? html`<a href="${href}" tabindex="-1">${rect}</a>` : rect;
   });

@@ -58,16 +58,10 @@ function sayWhy(modelCalls: ModelCall[]): string {
   return isListed ? `${listed(models)} isn’t in the list of prices` : "they weren’t made at list prices";
 }
 
-/** Names the call and the request that cost most. */
-function sayDearest({ modelCalls, requests }: Timeline, link: Link): Markup {
+function sayDearest({ modelCalls }: Timeline, link: Link): Markup {
   const costs = modelCalls.map(({ cost }) => sumOf(cost));
   const call = largestOf(costs);
-  const most = html`The most expensive call is ${linkToCall(call, link)} (${dollars(costs[call] ?? 0)})`;
-  if (requests.length < 2) return html`${most}. `;
-  const ofRequests = requests.map((_, i) => sum(costs.filter((_, j) => modelCalls[j]?.request === i)));
-  const request = largestOf(ofRequests);
-  const first = modelCalls.findIndex((each) => each.request === request);
-  return html`${most}, and the most expensive request ${link({ call: first }, `${request + 1}`)} (${dollars(ofRequests[request] ?? 0)}). `;
+  return html`The most expensive call is ${linkToCall(call, link)} (${dollars(costs[call] ?? 0)}).`;
 }
 
 /** Says what the figure doesn't have. */

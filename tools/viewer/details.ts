@@ -2,8 +2,8 @@
 import { CHANGE_HEIGHT, type Describe, drawBar, drawChange } from "../draw/bar.ts";
 import { html, type Markup } from "../draw/markup.ts";
 import { PARTS, type Part, partNames, partOf, segmentsOf, sizesOf } from "../draw/parts.ts";
-import { callKey, textOf } from "../sessions/events.ts";
-import { groupBy, sum, whole } from "../sessions/numbers.ts";
+import { textOf } from "../sessions/events.ts";
+import { sum, whole } from "../sessions/numbers.ts";
 import { sumOf } from "../sessions/prices.ts";
 import type { Compaction, ModelCall, Side, Timeline } from "../sessions/timeline.ts";
 import { addressOf, type Selection } from "./address.ts";
@@ -33,23 +33,14 @@ const describeIn =
     const size = tokens(sum(segments.map(({ size }) => size)));
     if (!first?.block) return { title: `not in the file, ${size}` };
     const name = segments.length === 1 ? nameOf(first.block, timeline) : counted(segments.length, "small block");
-    const isOpen = segments.some(({ block }) => block?.id === selection.block);
-    return { title: `${name}, ${size}`, href: addressOf({ ...selection, block: first.block.id }, file), isOpen };
+    return { title: `${name}, ${size}`, href: addressOf({ ...selection, block: first.block.id }, file) };
   };
 
-/** Lists the largest blocks. Results of the same call count together, so that a file that was read twice stands out. */
 function listBlocks(blocks: Sized[], { timeline, selection, link }: Shown, total: number): Markup {
-  const groups = [
-    ...groupBy(blocks, ({ block }) => (block.kind === "result" ? callKey(block.call) : block.id)).values(),
-  ];
-  const largest = groups.sort((a, b) => tokensOf(b) - tokensOf(a)).slice(0, MOST_LISTED);
-  const rows = largest.map((group) => {
-    const [first, ...others] = group.map(({ block }) => block);
-    if (!first) return "";
-    const more = others.map((block, i) => html` ${link({ ...selection, block: block.id }, `(${i + 2})`)}`);
-    const size = tokensOf(group);
-    const name = html`${link({ ...selection, block: first.id }, nameOf(first, timeline))}${more}`;
-    return html`<tr><td>${drawSwatch(partOf(first))}<td>${name}<td>${whole(size)}<td>${percent(size / total)}</tr>`;
+  const largest = blocks.toSorted((a, b) => b.tokens - a.tokens).slice(0, MOST_LISTED);
+  const rows = largest.map(({ block, tokens: size }) => {
+    const name = link({ ...selection, block: block.id }, nameOf(block, timeline));
+    return html`<tr><td>${drawSwatch(partOf(block))}<td>${name}<td>${whole(size)}<td>${percent(size / total)}</tr>`;
   });
   return html`<table>${rows}</table>`;
 }

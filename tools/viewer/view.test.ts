@@ -197,14 +197,11 @@ const answersOf = async (name: string) => {
   return [0, 2, 4, 6].map((i) => `${texts[i]}: ${texts[i + 1]}`);
 };
 
-test("the cost has its most expensive call and request, and what isn't known", async () => {
+test("the cost has its most expensive call, and what isn't known", async () => {
   const [cost = ""] = await answersOf("reading.jsonl");
   // in millionths: 36,000 × 0.5 to read, 19,500 × 6.25 to write, 18 × 5 without the cache, 12 × 25 for output
   assert.match(cost, /^\$0\.14: 6 model calls, without the cost of 1 summary, which isn’t known\. /);
-  assert.match(
-    cost,
-    /The most expensive call is call 1 \(\$0\.056\), and the most expensive request 2 \(\$0\.07\d\)\./,
-  );
+  assert.match(cost, /The most expensive call is call 1 \(\$0\.056\)\.$/);
   const [unfinished = ""] = await answersOf("unfinished.jsonl");
   assert.match(unfinished, /^about \$\d/);
   const [unpriced = ""] = await answersOf("unpriced.jsonl");
@@ -247,8 +244,7 @@ test("a call has its bar, its largest blocks, and the escaped text of one at a c
   const page = await pageOf("reading.jsonl", { call: 4 });
   assert.ok(textsOf(page, "h2").includes("Call 4 of 6"));
   assert.match(page, /9,403 tokens · \$0\.007 · claude-opus-4-6/);
-  const [largest = ""] = textsOf(page, "tr");
-  assert.match(largest, /^Read server\.ts \(2\) \(3\)/, "the results of one call count together");
+  assert.match(textsOf(page, "tr").join(), /^Read server\.ts\d+ %,.*request: Now the tests/);
   const block = await pageOf("reading.jsonl", { call: 4, block: 1 });
   assert.match(block, /<pre tabindex="0">See src\/lost\.ts, server\.ts and &#60;b&#62;this/);
   assert.match(block, /sent with calls 1 to 4/);
