@@ -205,6 +205,10 @@ test("a wrong directive is reported, with what it could say instead", async () =
     "9: region s01 X: X: there is no region X; there are config, count",
     "11: const s01 X: there is no constant X; there are STEP, LIMIT",
   ]);
+  write("docs/s01_count.md", "");
+  write("docs/promises.md", `${"| promise | test |\n| --- | --- |\n".repeat(2)}${"| a | b |\n".repeat(41)}`);
+  assert.deepEqual(await failuresOf("check"), ["docs/promises.md: it has 41 rows; cut it to 40"]);
+  rmSync(join(root, "docs/promises.md"));
 });
 
 test("marks that don't pair up are reported, except in code", async () => {
@@ -229,7 +233,9 @@ test("dead links to files, headings and other anchors are reported, except in co
 test("words in italics that aren't the name of a test are reported", async () => {
   write("tests/a.test.ts", `test("adds one to n", () => {});\ntest(\`\${each}: adds \${n} at once\`, () => {});\n`);
   assert.deepEqual(
-    await check("*adds one to n* *adds two at once* *two words* **not in italics**\n*adds nothing to n*"),
+    await check(
+      "*adds one to n* *adds two at once* *two words* **not in italics** <!-- cat *.md | tail *.md -->\n*adds nothing to n*",
+    ),
     ['2: no test in tests/ is called "adds nothing to n"; write the name of one here, or no italics'],
   );
   rmSync(join(root, "tests"), { recursive: true });
@@ -280,8 +286,4 @@ test("pages that are too long are reported; code, tables and generated parts don
     "docs/s01_count.md: it has 243 lines; cut it to 240",
     "docs/s01_count.md: it has 920 words of prose; cut it to 900",
   ]);
-  write("docs/s01_count.md", "");
-  write("docs/promises.md", `${"| promise | test |\n| --- | --- |\n".repeat(2)}${"| a | b |\n".repeat(41)}`);
-  assert.deepEqual(await failuresOf("check"), ["docs/promises.md: it has 41 rows; cut it to 40"]);
-  rmSync(join(root, "docs/promises.md"));
 });

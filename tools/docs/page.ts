@@ -16,7 +16,7 @@ export type Directive = {
 export type Page = {
   file: string;
   text: string;
-  prose: string; // the text with blanks for code and generated blocks, so offsets and lines stay the same
+  prose: string; // the text with blanks for code, comments and generated blocks, so offsets and lines stay the same
   directives: Directive[];
 };
 
@@ -51,6 +51,7 @@ export function readPage(root: string, file: string, report: Report): Page {
     "<!--/-->",
     "a value is <!--= KIND -->value<!--/--> within a line; one that begins with it is HTML",
   );
+  prose = prose.replace(/<!--.*?-->/gs, blank); // a command isn't prose
   return { file, text, prose, directives: directives.sort((a, b) => a.start - b.start) };
 }
 
