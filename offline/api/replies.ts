@@ -55,10 +55,8 @@ function draftsOf({ content, thinks }: Reply): Draft[] {
   return blocks.map((block) => ({ block, generated: generatedFor(block) }));
 }
 
-const breakJson = ({ block, generated }: Draft): Draft => ({
-  block,
-  generated: block.type === "tool_use" ? generated.replace('"', "") : generated,
-});
+const breakJson = (draft: Draft): Draft =>
+  draft.block.type === "tool_use" ? { ...draft, generated: draft.generated.replace('"', "") } : draft;
 
 function generatedFor(block: ReplyBlock): string {
   if (block.type === "text") return block.text;

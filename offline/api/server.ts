@@ -83,8 +83,7 @@ type Settings = Partial<Pick<Server, "model" | "contextLimit">> & {
 };
 
 /** Starts a Messages API on 127.0.0.1. Without a model, each valid request fails with a 500. */
-export async function startServer(options: Settings = {}): Promise<Server> {
-  const { port = 0, onAnswer, ...settings } = options;
+export async function startServer({ port = 0, onAnswer, ...settings }: Settings = {}): Promise<Server> {
   const failures: Failure[] = [];
   const http = createServer(async (req, res) => {
     const entry: JournalEntry = { request: { model: "", max_tokens: 0, messages: [] }, status: 200, promptTokens: 0 };
