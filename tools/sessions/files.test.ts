@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, utimesSync, wri
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
-import { originalOf, readSessionFile, sessionFiles, subagentsIn } from "./files.ts";
+import { originalOf, sessionFiles, subagentsIn } from "./files.ts";
 import { claude, linesOf, own, reply, said, text, user } from "./test-lines.ts";
 
 const root = mkdtempSync(join(tmpdir(), "sessions-"));
@@ -18,20 +18,6 @@ function put(file: string, content = linesOf(own(user(file)))): void {
 const found = (folder: string) => sessionFiles(join(root, folder)).map((file) => file.slice(root.length + 1));
 const subagents = (folder: string) =>
   subagentsIn(join(root, folder)).map(({ file, parent }) => [file, parent].map((each) => each?.slice(root.length + 1)));
-
-test("a file that can't be read says why, and a half-written one is read up to where it breaks", () => {
-  const problemOf = (name: string, content: string) => {
-    put(name, content);
-    return readSessionFile(join(root, name)).problem;
-  };
-  assert.equal(readSessionFile(root).problem, "can't be read: EISDIR");
-  assert.equal(problemOf("bad/blank.jsonl", "\n"), "is empty");
-  assert.equal(problemOf("bad/binary.jsonl", "\0ELF"), "is binary");
-  assert.equal(problemOf("bad/other.jsonl", '{"a":1}\n'), "holds no session of Claude Code or s06");
-  assert.equal(problemOf("bad/good.jsonl", linesOf(own(user("Look.")))), undefined);
-  assert.equal(problemOf("bad/half.jsonl", `${linesOf(own(user("Look.")))}{"message":`), "is broken at line 2");
-  assert.equal(readSessionFile(join(root, "bad/half.jsonl")).recording?.events.length, 1);
-});
 
 test("neither a locked folder nor a broken link hides other sessions; links are followed, and nothing is found twice", () => {
   put("home/shared/project/a.jsonl");

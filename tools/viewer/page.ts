@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { CHART_HEIGHT, type Chart, type Column, drawChart } from "../draw/chart.ts";
 import { html, type Markup } from "../draw/markup.ts";
-import { PARTS, partNames, STYLE, sizesOf } from "../draw/parts.ts";
+import { partNames, STYLE, sizesOf } from "../draw/parts.ts";
 import { groupBy, largestOf, sum, whole } from "../sessions/numbers.ts";
 import { sumOf } from "../sessions/prices.ts";
 import type { ModelCall, Timeline } from "../sessions/timeline.ts";
@@ -86,7 +86,9 @@ function columnsOf(modelCalls: ModelCall[], width: number, file?: string): Colum
     const largest = group[largestOf(group.map(({ modelCall }) => modelCall.tokens))];
     if (!largest) return [];
     const { call, modelCall } = largest;
-    return { sizes: sizesOf(modelCall), title: describeCall(modelCall, call), href: addressOf({ call }, file) };
+    const cost = modelCall.cost ? `, ${dollars(sumOf(modelCall.cost))}` : "";
+    const title = `call ${whole(call + 1)}: ${tokens(modelCall.tokens)}${cost}`;
+    return { sizes: sizesOf(modelCall), title, href: addressOf({ call }, file) };
   });
 }
 
@@ -104,15 +106,6 @@ function marksOf({ timeline, file }: Shown, width: number, columns: number): Cha
       href: addressOf({ compaction }, file),
     };
   });
-}
-
-/** Says what a prompt is made of, line by line. */
-function describeCall(modelCall: ModelCall, call: number): string {
-  const sizes = sizesOf(modelCall);
-  const shown = partNames.filter((part) => (sizes[part] ?? 0) >= 1);
-  const parts = shown.map((part) => `${whole(sizes[part] ?? 0)} ${PARTS[part]}`);
-  const cost = modelCall.cost ? `, ${dollars(sumOf(modelCall.cost))}` : "";
-  return [`call ${whole(call + 1)}: ${tokens(modelCall.tokens)}${cost}`, ...parts].join("\n");
 }
 
 function showChart(shown: Shown): Markup {

@@ -115,7 +115,7 @@ test("a path is one of the folder in which npm was started, and only this machin
 });
 
 test("files that can't be shown are named in the list and in the terminal, and the newest good one opens", async () => {
-  const contents = { "half.jsonl": `${transcript(2)}{"mess`, "empty.jsonl": "", "binary.jsonl": "\0\u0001PNG\0" };
+  const contents = { "half.jsonl": `${transcript(2)}{"mess`, "empty.jsonl": "\n", "binary.jsonl": "\0\u0001PNG\0" };
   for (const [name, content] of Object.entries(contents)) write(`bad/${name}`, content);
   utimesSync(join(root, "bad/half.jsonl"), 1, 1);
   const { file, open, errors } = await serve(root, join(root, "bad"));

@@ -44,17 +44,13 @@ export function titleOf({ requests, modelCalls }: Timeline): string {
   return request ? labelOf(request.block) : "Nothing in the file was typed by the user";
 }
 
-const ONE: Partial<Record<Block["kind"], string>> = {
-  call: "call of ",
-  client: "client: ",
-  file: "restored file: ",
-  reply: "reply: ",
-  request: "request: ",
-  thinking: "thinking: ",
-};
 /** A result has the name of its call. Paths are relative to the session's folder. */
-export const nameOf = (block: Block, { cwd }: Timeline): string =>
-  block.kind === "summary" ? "summary" : `${ONE[block.kind] ?? ""}${labelOf(block).replaceAll(`${cwd}/`, "")}`;
+export function nameOf(block: Block, { cwd }: Timeline): string {
+  if (block.kind === "summary") return "summary";
+  const label = labelOf(block).replaceAll(`${cwd}/`, "");
+  if (block.kind === "result") return label;
+  return block.kind === "call" ? `call of ${label}` : `${block.kind}: ${label}`;
+}
 
 /** Names what a block is: its part, or whose text it is, or the tool that a result is from. */
 export function kindOf(block: Block): string {
