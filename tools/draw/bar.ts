@@ -75,15 +75,15 @@ function drawRibbons(before: Segment[], after: Segment[]): Markup[] {
 export const CHANGE_HEIGHT = 60;
 const [OLD, GAP, NOW] = [12, 22, 26]; // pixels
 
-type Change = { before: Segment[]; after: Segment[]; total: number; y?: number; describe?: Describe };
+type Change = { before: Segment[]; after: Segment[]; total: number; describe?: Describe };
 
 /** Draws the bars before and after a compaction, the space that it freed, and the way of each block. */
-export function drawChange({ before, after, total, y = 0, describe }: Change): Markup {
+export function drawChange({ before, after, total, describe }: Change): Markup {
   const left = sum(after.map(({ size }) => size));
   const free = html`<rect fill="var(--missing)" opacity="0.5" x="${left.toFixed()}" width="${Math.max(0, total - left).toFixed()}" height="1"/>`;
-  const old = drawBar({ segments: before, total, y, height: OLD, describe });
+  const old = drawBar({ segments: before, total, height: OLD, describe });
   return html`<g opacity="0.5">${old}</g>
-${stretched(total, y + OLD, GAP, drawRibbons(before, after))}
-${stretched(total, y + OLD + GAP, NOW, [free])}
-${drawBar({ segments: after, total, y: y + OLD + GAP, height: NOW, describe })}`;
+${stretched(total, OLD, GAP, drawRibbons(before, after))}
+${stretched(total, OLD + GAP, NOW, [free])}
+${drawBar({ segments: after, total, y: OLD + GAP, height: NOW, describe })}`;
 }

@@ -29,7 +29,7 @@ ${body}
 `;
 
 /** `file` is in the addresses unless it's the one that was opened first. */
-export type Session = { timeline: Timeline; name: string; file?: string; list?: string; subagents: number };
+type Session = { timeline: Timeline; name: string; file?: string; list?: string; subagents: number };
 
 /** Throws if the session doesn't have what is selected. */
 export function makeSessionPage(session: Session, selection: Selection): Markup {
@@ -152,7 +152,7 @@ function listRequests({ timeline, link }: Shown): Markup {
 function aboutSizes({ isCounted, charsPerToken, skipped, modelCalls }: Timeline): Markup {
   const ratio = charsPerToken.toFixed(1);
   const some = modelCalls.every(({ usage }) => usage) ? "" : "some of ";
-  const counts = isCounted ? `The API counted ${some}the prompts. The sizes and costs of their parts` : "All sizes";
+  const counts = isCounted ? `The API counted ${some}the prompts. The sizes of their parts` : "All sizes";
   const prices = modelCalls.some(({ cost }) => cost) ? " Costs are at the list prices of November 2026." : "";
   const isIncomplete = modelCalls.some(({ unexplained, tokens }) => unexplained > tokens / 200);
   const missing = isIncomplete ? " What isn’t in the file is usually the system prompt and the tools." : "";
