@@ -1,4 +1,3 @@
-/** The hash that tells whether a recording is of this version of a lesson. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codeHash } from "./hash.ts";

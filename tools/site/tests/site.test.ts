@@ -70,19 +70,3 @@ test("on a phone no page is wider than the window, and neither is a table", asyn
     }
   });
 });
-
-test("the search finds words in both languages and opens their page, by keyboard alone", async () => {
-  for (const [prefix, word] of [
-    ["", "autoCompact"],
-    ["zh/", "压缩"],
-  ] as const)
-    await inTab(`${prefix}index.html`, {}, async (page) => {
-      await page.keyboard.press("Control+k");
-      await page.waitForSelector(".VPLocalSearchBox input");
-      await page.keyboard.type(word);
-      await page.waitForSelector(".VPLocalSearchBox .result");
-      await page.keyboard.press("Enter");
-      await page.waitForFunction((text) => document.querySelector(".vp-doc")?.textContent?.includes(text), word);
-      assert.ok(page.url().startsWith(urlOf(`${prefix}s06`)), page.url());
-    });
-});
