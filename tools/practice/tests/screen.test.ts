@@ -16,11 +16,11 @@ test("the screen says what to write or look at, even if the process hangs or end
   const file = join(root, "practice/s03_todo_write.ts");
   const program = ["--import", "tsx", "tools/practice/main.ts", "s03"];
   for (const [from, to, ...parts] of [
-    ["", "", "0 of 2", "→ step 1: write TodoManager.update (line ", 'docs/s03_todo_write.md, "2. Repl', "· an update "],
+    ["", "", "0 of 2", "→ step 1: write TodoManager.update (line ", 'docs/s03_todo_write.md, "2. Repl', "· the todo "],
     ["#1", "#1", "2 of 2", "All green"],
     ['"[x]"', '"[y]"', "wanted  '[x", "came    '[y", "tests/s03_", "   assert", "→ step 1: look at "],
     ["    this.roundsWithoutUpdate = 0;", "process.exit();", "1 of 2", "thrown at practice/s03_todo_write.ts:2"],
-    ["this.items = items;", "while (Date.now() > 0);", "✗ an update ", "endless", "→ step 1: look at "],
+    ["this.items = items;", "while (Date.now() > 0);", "✗ the todo tool ", "endless", "→ step 1: look at "],
     ["const isUpdated =", 'console.log("mine");\n$& !', "printed:\n  mine\n", "→ step 2: look at "],
     ["private rounds", "a: 1 = 2;\n  $&", "2 of 2", "✗ syntax and types", "→ look at practice/s03_todo_write.ts:2"],
     ["while (true) {", "while (true {", "✗ syntax and types", "→ look at practice/s03_todo_write.ts:"],
