@@ -93,7 +93,7 @@ export function toResults(figures: Map<string, Figures[]>): Pick<Results, "edits
 const percent = (share: number) => (Number.isNaN(share) ? "no edits" : `${Math.round(100 * share)} %`);
 
 function table({ rows }: Results, isShown: (name: string) => boolean): string {
-  const heads = ["", "cost", "reads at 0.1", "text still there", "summarized"];
+  const heads = ["rule", "cost", "reads at 0.1", "text still there", "summarized"];
   const cells = Object.entries(rows).flatMap(([name, { cost, costAt10, kept, summarized }]) =>
     isShown(name) ? [[name, cost.toFixed(2), costAt10.toFixed(2), percent(kept), percent(summarized)]] : [],
   );
