@@ -69,6 +69,7 @@ function checkFields(body: object, known: object, { thinking, messages }: Fields
 
 const NOUNS: Record<string, string> = { int: "integer", object: "dictionary", record: "dictionary" };
 
+const asText = (value: unknown) => (typeof value === "string" ? value : `${JSON.stringify(value)}`); // String() may throw
 const quoted = (values: unknown) => (Array.isArray(values) ? values.map((value) => `'${value}'`) : []);
 /** Joins values as in 'a', 'b' or 'c'. */
 const either = (values: unknown) => new Intl.ListFormat("en-GB", { type: "disjunction" }).format(quoted(values));
@@ -106,7 +107,7 @@ function rejectUnion(issue: z.core.$ZodIssueInvalidUnion, path: PropertyKey[], b
   const { discriminator, errors, input } = issue;
   const last = errors.at(-1)?.[0];
   if (last) rejectIssue(last, path, body);
-  const tag = String(isRecord(input) && discriminator && input[discriminator]);
+  const tag = asText(isRecord(input) && discriminator && input[discriminator]);
   if (discriminator === "role") reject("role of a message", tag);
   const tags = quoted("options" in issue && issue.options).join(", ");
   return reject("kind of block", apiPath(path.slice(0, -1), body), tag, tags);
@@ -128,6 +129,6 @@ function apiPath(path: PropertyKey[], body: unknown): string {
 function tagOf(parent: PropertyKey | undefined, key: PropertyKey, value: unknown): string[] {
   const isBlock = parent === "content" && typeof key === "number";
   const isThinking = parent === undefined && key === "thinking";
-  if (isRecord(value) && (isBlock || isThinking || key === "source")) return [String(value.type)];
+  if (isRecord(value) && (isBlock || isThinking || key === "source")) return [asText(value.type)];
   return parent === "tools" ? ["custom"] : [];
 }

@@ -184,5 +184,5 @@ test("a request with anything in any place of it is accepted or rejected by a ru
     assert.ok(status === 200 || rule, `${status} ${message}: ${body}`);
     if (rule.startsWith("field ")) assert.match(message, /^[a-z_]+.*: (Field|Extra|Input|String)/s, "the place");
   };
-  await fc.assert(fc.asyncProperty(...tampering, check), { numRuns: 300 });
+  await fc.assert(fc.asyncProperty(...tampering, check), { numRuns: 300, examples: [[BASE, 4, { toString: {} }]] });
 });
