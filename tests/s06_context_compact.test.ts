@@ -378,7 +378,8 @@ onEach("compactIfNeeded", { s06 }, () => {
   /** Returns a history past the threshold of 6,000 tokens, unless the newest results are short. Layer 1 can save this many. */
   function withResults(saved: number, request = "go", newest?: string): Messages {
     const content = "x".repeat((saved * 4) / 3 + CLEARED.length); // the lesson first assumes 4 characters per token
-    const texts = [...Array(3).fill(content), ...Array(KEEP_RECENT).fill(newest ?? content)];
+    const kept = newest ?? content.slice(0, (3 * content.length) / KEEP_RECENT);
+    const texts = [...Array(3).fill(content), ...Array(KEEP_RECENT).fill(kept)];
     const rounds = texts.map((text, i) => round("read_file", text, `call_${i}`));
     return [user(request), ...rounds.flat(), { role: "assistant", content: "ok" }];
   }

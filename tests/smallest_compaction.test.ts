@@ -59,7 +59,7 @@ function modelOf(replies: Reply[], thinks = false): Model {
 const print = (length: number) => `printf '%0${length}d'`; // prints this many zeros
 
 test("with thinking on, the API rejects the prompt after the first clearing, but not after s06's", async () => {
-  const replies = Array.from({ length: 20 }, () => bash(print(12_000)));
+  const replies = Array.from({ length: 40 }, () => bash(print(6_000)));
   expectRejection(/Invalid `signature` in `thinking` block/);
   const smallest = await withSmallest(modelOf(replies, true), "go");
   assert.match(String(smallest.error), /400.*Invalid `signature`/);

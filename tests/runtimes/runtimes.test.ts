@@ -1,5 +1,4 @@
 // Runs each lesson under every runtime that it promises to run under: a command, its result, and an answer.
-// `npm run test:runtimes --prefix tools` first installs the runtimes beside this file, as npm packages.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
