@@ -1,4 +1,4 @@
-/** Makes the timeline of a recording: what each prompt took and cost, and what was missing in the cache. */
+/** Makes the timeline of a recording: the size and cost of each prompt, and what the cache missed. */
 import { CACHE_LIFE, CHARS_PER_TOKEN, LONG_CACHE_LIFE } from "../../offline/constants.ts";
 import { type Asked, charsIn, type Followed, followEvents, type Replaced } from "./contexts.ts";
 import type { Recording } from "./events.ts";
@@ -50,7 +50,7 @@ function toModelCall({ call, reply, sent, ...context }: Asked, before: Asked | u
   return { ...context, ...size, usage: paid, isEstimate, model, cost: costOf(paid, model), time, gap };
 }
 
-// --- what was missing in the cache ------------------------------------------------------------------------------------
+// --- what the cache missed --------------------------------------------------------------------------------------------
 
 function findMissed({ compactions }: Followed, modelCalls: ModelCall[]): void {
   const compacted = new Set(compactions.map(({ modelCall }) => modelCall));

@@ -1,4 +1,4 @@
-/** Answers what a session cost, what filled it, what wasn't cached or was read again, and what compactions took. */
+/** Answers what a session cost, what filled it, what wasn't cached or was read again, and what compactions removed. */
 import { html, type Markup } from "../draw/markup.ts";
 import { groupBy, largestOf, sum, whole } from "../sessions/numbers.ts";
 import { sumOf } from "../sessions/prices.ts";
@@ -144,7 +144,7 @@ function sayReadAgain(timeline: Timeline, link: Link): Markup {
   return html` Files were read again <b>${times}</b> after a compaction had taken them (about ${size}, first for ${call}).`;
 }
 
-// --- what compactions took -------------------------------------------------------------------------------------------
+// --- what compactions removed----------------------------------------------------------------------------------------
 
 function sayCompactions({ compactions }: Timeline, link: Link): Answer {
   const about = "Compactions";

@@ -74,7 +74,7 @@ function readSession(file: string): { timeline: Timeline } | { problem: string }
   return timeline.modelCalls.length > 0 ? { timeline } : { problem: "has no model call" };
 }
 
-/** Shows on a line of the terminal how much of a large file has been read. */
+/** Shows in the terminal how much of a large file has been read. */
 function progressOf(file: string): Progress | undefined {
   const { size } = statSync(file);
   if (size < LARGE) return undefined;
